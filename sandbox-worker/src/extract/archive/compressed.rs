@@ -1,0 +1,6 @@
+//! stub
+use crate::extract::{Document, Done, Output};
+use shared::{Format, Refused};
+pub(in crate::extract) fn extract(_format: Format, _document: &Document<'_>, _out: &mut Output<'_>) -> Done {
+    Done::refused(Format::Unknown, "none", Refused::Unsupported, "not built yet")
+}

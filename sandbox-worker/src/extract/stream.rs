@@ -1,0 +1,1 @@
+//! stub: the one place that inflates into memory
