@@ -1,1 +1,5 @@
-fn main() {}
+//! The program `lazaret`.
+
+fn main() -> std::process::ExitCode {
+    supervisor::main_impl()
+}

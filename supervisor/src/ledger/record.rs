@@ -1,0 +1,135 @@
+//! The record of a document: what is known of it and where it stands.
+
+use crate::rules::fault::Evidence;
+use crate::rules::kind::{Class, Damage, Kind, Stage, State, Why};
+use serde::{Deserialize, Serialize};
+use shared::{ContentHash, DocumentId, Identity};
+use std::collections::BTreeMap;
+
+/// Milliseconds since 1970, UTC.
+pub type Millis = i64;
+
+/// Names a source inside one ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SourceId(pub i64);
+
+/// The stage versions that a record was made with.
+pub type Pipeline = BTreeMap<Stage, String>;
+
+/// The record of a document.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    pub id: DocumentId,
+    pub source: SourceId,
+    pub identity: Identity,
+    /// The container, if it is a member.
+    pub parent: Option<DocumentId>,
+    /// The outermost item: itself, if it is one.
+    pub root: DocumentId,
+    /// Position among the members of its container, from 0; 0 for an item.
+    pub position: u64,
+    /// Raised by every event.
+    pub revision: u64,
+    pub state: State,
+    pub why: Option<Why>,
+    pub class: Option<Class>,
+    pub kind: Option<Kind>,
+    pub stage: Option<Stage>,
+    pub message: Option<String>,
+    pub hostile: bool,
+    /// By the name in [`shared::Format`].
+    pub format: Option<String>,
+    pub media_type: Option<String>,
+    pub size: Option<u64>,
+    pub sha256: Option<ContentHash>,
+    /// Nanoseconds since 1970, as the source says.
+    pub mtime_ns: Option<i64>,
+    /// What the last listing saw of an item; `None` for a member.
+    pub stat: Option<Stat>,
+    pub attempts: u32,
+    /// How often the supervisor died while it had this document alone.
+    pub crashes: u32,
+    /// To be tried with nothing beside it, since the supervisor died while it had it.
+    pub alone: bool,
+    pub first_seen: Millis,
+    pub first_failed: Option<Millis>,
+    pub last_attempt: Option<Millis>,
+    /// When the next attempt is due; with `retrying` and `None`: in the next run.
+    pub next_attempt: Option<Millis>,
+    pub pipeline: Pipeline,
+    pub damage: Option<Damage>,
+    pub same_as: Option<DocumentId>,
+    pub in_sink: Option<InSink>,
+    pub text: Option<TextFacts>,
+    pub usage: Option<Usage>,
+    pub evidence: Option<Evidence>,
+    /// What has to be done while it is `pending`; `None` at rest.
+    pub task: Option<Task>,
+    /// A container: whether its newest listing went to the end. `None` for what never listed members.
+    pub listed_whole: Option<bool>,
+    /// How many members and bytes of members its own listing counted, for the limits over all levels.
+    pub listed: Option<Listed>,
+}
+
+/// What is to be done with a pending document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Task {
+    /// The whole path.
+    Carry,
+    /// Its kept text goes to the sink again, and nothing else.
+    Write { state: State },
+    /// It leaves the sink; then it is `deleted`.
+    Delete,
+    /// It leaves the sink; then it is `excluded`: kind, stage and evidence stand in the record already.
+    Exclude,
+}
+
+/// What a listing sees of an item, and compares for inequality.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stat {
+    pub size: u64,
+    pub mtime_ns: i64,
+    pub ctime_ns: i64,
+    pub dev: u64,
+    pub ino: u64,
+}
+
+/// What can be found in the sink.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InSink {
+    /// The sink's name: `embedded`.
+    pub sink: String,
+    /// Of the bytes whose text it is.
+    pub sha256: Option<ContentHash>,
+    pub pipeline: Pipeline,
+    /// Under which the text is kept.
+    pub text: ContentHash,
+    /// The state it was written with: `indexed` or `suspect`.
+    pub state: State,
+}
+
+/// What is known of a text.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TextFacts {
+    pub chars: u64,
+    pub words: u64,
+    /// ISO 639-3, where it could be told.
+    pub language: Option<String>,
+    /// Between 0 (junk) and 1.
+    pub quality: f64,
+}
+
+/// What an attempt cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    pub wall_ms: u64,
+    pub cpu_ms: u64,
+    pub peak_rss_kib: u64,
+}
+
+/// What the listing of one container counted, members of its members not included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listed {
+    pub entries: u64,
+    pub bytes: u64,
+}

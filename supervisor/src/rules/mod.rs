@@ -1,0 +1,22 @@
+//! Every decision, as a pure function of its inputs: no clock, no randomness, no file, no process. Whoever needs the
+//! time or a random number passes it in.
+
+pub mod kind;
+
+pub mod fault;
+
+pub mod classify;
+
+pub mod retry;
+
+pub mod account;
+
+pub mod identify;
+
+pub mod normalise;
+
+pub mod check;
+
+pub mod policy;
+
+pub mod budget;

@@ -1,0 +1,71 @@
+//! A folder as a source: a streaming walk whose memory does not grow with the tree.
+
+use crate::ledger::{Event, LedgerError, Millis, Reader, SourceRow};
+use crate::settings::Policy;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+/// What a listing needs.
+#[derive(Debug)]
+pub struct Listing<'a> {
+    pub source: &'a SourceRow,
+    pub reader: &'a Reader,
+    pub policy: &'a Policy,
+    /// Items larger than this are `policy.too_large`.
+    pub input_limit: u64,
+    /// The state folder: left out where it lies inside of the source.
+    pub state: &'a Path,
+    pub now: Millis,
+    /// A person has confirmed that what is gone is gone.
+    pub accept_deletions: bool,
+    /// See [`crate::settings::Settings::deletion_guard`].
+    pub deletion_guard: f64,
+}
+
+/// How a listing went.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// Items seen, unchanged ones included.
+    pub items: u64,
+    pub new: u64,
+    pub changed: u64,
+    pub gone: u64,
+    /// Directories that could not be read to the end.
+    pub unreadable: u64,
+    pub root_device: u64,
+    /// In words, for people: nothing is deleted, and why; the state folder was left out.
+    pub alerts: Vec<String>,
+}
+
+/// Why a source cannot be listed at all.
+#[derive(Debug)]
+pub enum ListingError {
+    /// The root is not there, no directory, or cannot be read.
+    Root {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    Ledger(LedgerError),
+    /// The receiver of the events said stop.
+    Stopped,
+}
+
+impl std::fmt::Display for ListingError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "listing")
+    }
+}
+
+impl std::error::Error for ListingError {}
+
+/// Walks the source and hands over what differs from the ledger, in batches that are each to be recorded as one
+/// transaction before the walk goes on. `each` also gets the number of items seen so far. Blocks.
+///
+/// # Errors
+/// See [`ListingError`]; what concerns one item or one directory below the root is an event and no error.
+pub fn list(
+    _listing: &Listing<'_>,
+    _each: &mut dyn FnMut(Vec<Event>, u64) -> ControlFlow<()>,
+) -> Result<Listed, ListingError> {
+    unimplemented!()
+}

@@ -1,0 +1,4 @@
+//! Where documents come from. Identity is settled by the listing, before anything that costs or can fail.
+
+pub mod fetch;
+pub mod folder;
