@@ -13,6 +13,7 @@ pub mod ids;
 pub mod layers;
 pub mod limits;
 pub mod recorder;
+pub mod versions;
 
 pub use answer::{Answer, End, MemberEnd, MemberHead, MemberKind, Metadata, Parts, Refusal, Refused};
 pub use ask::{Ask, ChildLimits, Hello, Reply, Request, Work};

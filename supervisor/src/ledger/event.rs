@@ -48,6 +48,9 @@ pub enum Change {
     PutBack,
     /// It was in hand when the supervisor died.
     Lost { stage: Stage, alone: bool, settle: Settle },
+    /// It was carried because a listing saw other times or another size, and the bytes are the same: it goes back to how
+    /// it stood.
+    Same { stat: Option<Stat> },
     /// Only what a listing sees moved (times, inode), the bytes are the same.
     Touched { stat: Stat },
 }

@@ -260,11 +260,17 @@ impl Reader {
         unimplemented!()
     }
 
+    /// stub
+    pub fn alone(&self, _sources: &[SourceId]) -> Result<Vec<Record>, LedgerError> {
+        unimplemented!()
+    }
+
     /// Retrying documents of these sources whose time has come at `now` (`null` times have, too).
     pub fn retries(
         &self,
         _sources: &[SourceId],
         _now: Millis,
+        _began: Millis,
         _limit: usize,
     ) -> Result<Vec<Record>, LedgerError> {
         unimplemented!()

@@ -63,6 +63,9 @@ pub struct Record {
     pub text: Option<TextFacts>,
     pub usage: Option<Usage>,
     pub evidence: Option<Evidence>,
+    /// How it stood when a listing last saw other times or another size: what it goes back to where the bytes turn out
+    /// to be the same.
+    pub rested: Option<Box<Record>>,
     /// What has to be done while it is `pending`; `None` at rest.
     pub task: Option<Task>,
     /// A container: whether its newest listing went to the end. `None` for what never listed members.

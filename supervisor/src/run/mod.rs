@@ -1,1 +1,359 @@
-//! stub
+//! One execution over a list of connectors, from opening the ledger to the summary.
+//!
+//! Order: ledger (its lock makes this the one supervisor of the state folder), stores, what the last supervisor left in hand,
+//! the cage, then the connectors one after the other. What fails here is structural and stops the run; what fails for a
+//! document is a record, made further down. Whatever happens, `close` runs and the summary tells what the ledger says.
+
+pub mod connector;
+pub mod control;
+pub mod desk;
+mod orders;
+mod readers;
+mod recover;
+pub mod writer;
+
+pub use orders::{Order, Orders};
+pub use readers::Readers;
+
+use crate::ledger::{Books, Cluster, Ledger, LedgerError, LedgerHandle, Millis, RunEnd, SourceId};
+use crate::path::{Means, spool_folder};
+use crate::pool::{Pool, PoolError};
+use crate::settings::Settings;
+use crate::sink::SinkError;
+use crate::sink::embedded::Embedded;
+use crate::sink::texts::Texts;
+use crate::source::folder::ListingError;
+use connector::Connector;
+use desk::{Desk, Shown, now};
+use shared::{DocumentId, Layer};
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinHandle;
+use writer::{InHand, Message, Store};
+
+/// What to do.
+#[derive(Debug)]
+pub struct Plan {
+    pub settings: Settings,
+    pub state: PathBuf,
+    /// In this order.
+    pub sources: Vec<Named>,
+    pub accept_deletions: bool,
+}
+
+/// A source by its name and its root.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    pub name: String,
+    pub root: PathBuf,
+}
+
+/// What others may look at while a run is on.
+#[derive(Debug, Clone)]
+pub struct Window {
+    pub readers: Arc<Readers>,
+    pub shown: Arc<Mutex<HashMap<DocumentId, Shown>>>,
+    pub listed: Arc<AtomicU64>,
+    pub began: Instant,
+    pub sources: Vec<SourceId>,
+}
+
+/// How a run went.
+#[derive(Debug)]
+pub struct Outcome {
+    pub end: RunEnd,
+    /// Why it was aborted.
+    pub error: Option<RunError>,
+    pub took_ms: u64,
+    /// After the run; `None` where not even that could be read.
+    pub books: Option<Books>,
+    pub clusters: Vec<Cluster>,
+    pub alerts: Vec<String>,
+    /// Layers of the cage that do not hold here, and why.
+    pub missing: Vec<(Layer, String)>,
+    pub next_due: Option<Millis>,
+    /// The sources of this run.
+    pub sources: Vec<SourceId>,
+}
+
+/// Runs the plan. `window` is called once, when there is something to look at.
+pub async fn run(plan: Plan, orders: Orders, window: impl FnOnce(Window) + Send) -> Outcome {
+    let began = Instant::now();
+    let mut told = Told::default();
+    let (end, error) = match whole(&plan, &orders, window, began, &mut told).await {
+        Ok(()) if orders.is_stopped() => (RunEnd::Interrupted, None),
+        Ok(()) => (RunEnd::Completed, None),
+        Err(error) => (RunEnd::Aborted, Some(error)),
+    };
+    let mut outcome = Outcome {
+        end,
+        error,
+        took_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        books: None,
+        clusters: Vec::new(),
+        alerts: told.alerts,
+        missing: told.missing,
+        next_due: None,
+        sources: told.sources,
+    };
+    read_books(&plan.state, &mut outcome);
+    outcome
+}
+
+/// What the parts of a run tell, whatever its end.
+#[derive(Default)]
+struct Told {
+    alerts: Vec<String>,
+    missing: Vec<(Layer, String)>,
+    sources: Vec<SourceId>,
+}
+
+fn read_books(state: &Path, outcome: &mut Outcome) {
+    let Ok(reader) = crate::ledger::Reader::open(state) else { return };
+    outcome.books = reader.books().ok();
+    outcome.clusters = reader.clusters(&outcome.sources).unwrap_or_default();
+    outcome.next_due = reader.next_due(&outcome.sources).unwrap_or_default();
+}
+
+async fn whole(
+    plan: &Plan,
+    orders: &Orders,
+    window: impl FnOnce(Window) + Send,
+    began: Instant,
+    told: &mut Told,
+) -> Result<(), RunError> {
+    let (state, settings) = (plan.state.clone(), plan.settings.retry);
+    let opened = tokio::task::spawn_blocking(move || open(&state));
+    let Opened { ledger, store, anew } = opened.await.map_err(|_| RunError::Ended)??;
+    let readers = Arc::new(Readers::new(&plan.state));
+    let handle = ledger.handle();
+    let outcome = async {
+        let recovered = recover::recover(&handle, &readers, &settings, anew).await?;
+        told.alerts.extend(recovered);
+        let session = Session::begin(plan, store, handle.clone(), readers, began).await?;
+        told.missing = session.desk.means.pool.layers().1;
+        session.carry(plan, orders, window, told).await
+    }
+    .await;
+    let closed = tokio::task::spawn_blocking(move || ledger.close());
+    let closed = closed.await.map_err(|_| RunError::Ended)?;
+    outcome?;
+    Ok(closed?)
+}
+
+struct Opened {
+    ledger: Ledger,
+    store: Store,
+    /// The index is new or was damaged: what the ledger believes to be in it has to be written again.
+    anew: bool,
+}
+
+/// Opens all that lies in the state folder. The ledger first: its lock keeps others away from the rest.
+fn open(state: &Path) -> Result<Opened, RunError> {
+    let ledger = Ledger::open(state)?;
+    let spool = spool_folder(state);
+    std::fs::create_dir_all(&spool).map_err(|error| RunError::spool(&spool, error))?;
+    let texts = Texts::open(state)?;
+    let (index, anew) = Embedded::open(state)?;
+    Ok(Opened { ledger, store: Store { index, texts }, anew })
+}
+
+/// All that lives as long as the connectors.
+struct Session {
+    desk: Desk,
+    writer: JoinHandle<Result<Store, RunError>>,
+    window: Window,
+    width: usize,
+}
+
+impl Session {
+    async fn begin(
+        plan: &Plan,
+        store: Store,
+        ledger: LedgerHandle,
+        readers: Arc<Readers>,
+        began: Instant,
+    ) -> Result<Self, RunError> {
+        let machine = crate::pool::Machine::look();
+        let slots = plan.settings.children.unwrap_or_else(|| machine.children(plan.settings.limits.memory));
+        let pool = Pool::start(&plan.settings.cage, slots).await?;
+        let (outbox, inbox) = mpsc::channel::<Message>(256);
+        let in_hand = InHand::default();
+        let writer =
+            tokio::spawn(writer::run(store, ledger.clone(), readers.clone(), inbox, in_hand.clone()));
+        let shown = Arc::new(Mutex::new(HashMap::new()));
+        let window = Window {
+            readers: readers.clone(),
+            shown: shown.clone(),
+            listed: Arc::new(AtomicU64::new(0)),
+            began,
+            sources: Vec::new(),
+        };
+        let means = Means {
+            settings: plan.settings.clone(),
+            pool,
+            spool: spool_folder(&plan.state),
+            memory_cap: machine.total / 4 / slots as u64,
+        };
+        let desk = Desk {
+            means: Arc::new(means),
+            ledger,
+            readers,
+            writer: outbox,
+            in_hand,
+            shown,
+            width: slots + 1,
+            room: Arc::new(Semaphore::new(desk::TEXTS_UNDER_WAY_KIB)),
+            began: now(),
+        };
+        Ok(Session { desk, writer, window, width: 4 * slots })
+    }
+
+    async fn carry(
+        mut self,
+        plan: &Plan,
+        orders: &Orders,
+        window: impl FnOnce(Window) + Send,
+        told: &mut Told,
+    ) -> Result<(), RunError> {
+        let run = self.desk.ledger.begin_run(now()).await?;
+        let mut sources = Vec::new();
+        for named in &plan.sources {
+            sources.push(Arc::new(self.desk.ledger.source(&named.name, &named.root).await?));
+        }
+        told.sources = sources.iter().map(|source| source.id).collect();
+        self.window.sources.clone_from(&told.sources);
+        window(self.window.clone());
+        let outcome = self.connectors(plan, orders, sources, told).await;
+        let ledger = self.desk.ledger.clone();
+        drop(self.desk);
+        let written = self.writer.await.map_err(|_| RunError::Ended)?;
+        // The writer's own trouble is the cause; that nobody could hand it anything any more only follows.
+        let outcome = match (outcome, written) {
+            (Err(RunError::Ended) | Ok(()), Err(error)) => Err(error),
+            (outcome, _) => outcome,
+        };
+        let end = match &outcome {
+            Err(_) => RunEnd::Aborted,
+            Ok(()) if orders.is_stopped() => RunEnd::Interrupted,
+            Ok(()) => RunEnd::Completed,
+        };
+        ledger.end_run(run, now(), end).await?;
+        outcome
+    }
+
+    /// Strictly in order: a later one begins when all of an earlier one has come to rest.
+    async fn connectors(
+        &mut self,
+        plan: &Plan,
+        orders: &Orders,
+        sources: Vec<Arc<crate::ledger::SourceRow>>,
+        told: &mut Told,
+    ) -> Result<(), RunError> {
+        for source in sources {
+            if orders.is_stopped() {
+                return Ok(());
+            }
+            let connector = Connector {
+                desk: self.desk.clone(),
+                source: source.clone(),
+                state: plan.state.clone(),
+                accept_deletions: plan.accept_deletions,
+                orders,
+                listed: self.window.listed.clone(),
+                width: self.width,
+            };
+            let listed = connector.run().await?;
+            told.alerts.extend(listed.alerts.iter().map(|alert| format!("{}: {alert}", source.name)));
+            if listed.root_device != 0 {
+                self.desk.ledger.root_device(source.id, listed.root_device).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What stops a run.
+#[derive(Debug)]
+pub enum RunError {
+    Ledger(LedgerError),
+    Sink(SinkError),
+    Pool(PoolError),
+    Listing(ListingError),
+    /// Our own folder for members.
+    Spool {
+        path: PathBuf,
+        source: io::Error,
+    },
+    /// A document is pending, and nothing that was tried moves it.
+    NoProgress {
+        document: DocumentId,
+    },
+    /// A part of the run has ended, and tells why itself.
+    Ended,
+}
+
+impl RunError {
+    /// That our own spool failed.
+    pub fn spool(path: &Path, source: io::Error) -> Self {
+        RunError::Spool { path: path.to_owned(), source }
+    }
+}
+
+impl From<LedgerError> for RunError {
+    fn from(error: LedgerError) -> Self {
+        RunError::Ledger(error)
+    }
+}
+
+impl From<SinkError> for RunError {
+    fn from(error: SinkError) -> Self {
+        RunError::Sink(error)
+    }
+}
+
+impl From<PoolError> for RunError {
+    fn from(error: PoolError) -> Self {
+        RunError::Pool(error)
+    }
+}
+
+impl From<ListingError> for RunError {
+    fn from(error: ListingError) -> Self {
+        RunError::Listing(error)
+    }
+}
+
+impl std::fmt::Display for RunError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            RunError::Ledger(_) => write!(f, "the ledger cannot go on"),
+            RunError::Sink(_) => write!(f, "the index cannot go on"),
+            RunError::Pool(_) => write!(f, "no document can be isolated here"),
+            RunError::Listing(_) => write!(f, "the source cannot be listed"),
+            RunError::Spool { path, .. } => write!(f, "cannot spool members in {}", path.display()),
+            RunError::NoProgress { document } => {
+                write!(f, "document {document} is pending and nothing moves it: this is a bug of lazaret")
+            }
+            RunError::Ended => write!(f, "a part of the run ended early"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            RunError::Ledger(error) => Some(error),
+            RunError::Sink(error) => Some(error),
+            RunError::Pool(error) => Some(error),
+            RunError::Listing(error) => Some(error),
+            RunError::Spool { source, .. } => Some(source),
+            RunError::NoProgress { .. } | RunError::Ended => None,
+        }
+    }
+}

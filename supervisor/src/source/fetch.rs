@@ -49,3 +49,8 @@ pub async fn fetch(_fetch: Fetch<'_>) -> Result<Fetched, Fault> {
 pub fn sealed(_bytes: &[u8]) -> std::io::Result<OwnedFd> {
     unimplemented!()
 }
+
+/// The same open file, as a descriptor that can only be read.
+pub fn read_only(_file: std::fs::File) -> std::io::Result<OwnedFd> {
+    unimplemented!()
+}

@@ -1,0 +1,480 @@
+//! An outermost item with all that is inside of it.
+//!
+//! Its documents are carried several at a time, but what they contain is counted in order, the containers one after the
+//! other as they were found: the limits over all levels cut at the same member in every run. To that end a child spools
+//! at most what was left when it began, and its members are counted again, in order, when its turn has come.
+//!
+//! A container at rest that has members that are due is passed through: its child gives out the bytes again, and
+//! nothing of the container itself is settled.
+
+use super::collect::{Member, has_bytes};
+use super::spool::Spool;
+use super::{Came, Carried, Errand, Place, carry};
+use crate::ledger::{Change, Event, Record, Seen, Settle, SourceRow, Stat};
+use crate::rules::budget::Budget;
+use crate::rules::fault::{Evidence, Fault, Limit};
+use crate::rules::kind::{Kind, Stage, State, Why};
+use crate::run::RunError;
+use crate::run::desk::Desk;
+use shared::{ContentHash, DocumentId, MemberKind, Refused};
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::task::JoinHandle;
+
+/// One document on its way.
+#[derive(Debug, Clone)]
+struct Node {
+    record: Record,
+    errand: Errand,
+    place: Place,
+    /// The hashes of the containers around it: bytes equal to one of these are a snake that eats its tail.
+    above: Arc<Vec<ContentHash>>,
+}
+
+/// Why a whole tree cannot go on.
+type Halt = RunError;
+
+/// An outermost item with all that is due in it.
+pub struct Tree {
+    desk: Desk,
+    source: Arc<SourceRow>,
+    budget: Budget,
+    /// What the ledger knew when the tree was taken up, by id. Empty for an item that never had members.
+    known: HashMap<DocumentId, Record>,
+    alone: bool,
+    queue: VecDeque<Step>,
+}
+
+/// What is next in order.
+enum Step {
+    /// To be carried, or passed through.
+    Take(Box<Node>),
+    /// A container that nothing has to be had from: only what it counted.
+    Count { entries: u64, bytes: u64 },
+}
+
+impl std::fmt::Debug for Tree {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tree").field("queue", &self.queue.len()).finish_non_exhaustive()
+    }
+}
+
+impl Tree {
+    /// Takes up the outermost item `root`. `known` are the records of all that is in it, itself included; empty where it
+    /// is new.
+    pub fn new(desk: Desk, source: Arc<SourceRow>, root: Record, known: Vec<Record>, alone: bool) -> Self {
+        let known: HashMap<_, _> = known.into_iter().map(|record| (record.id, record)).collect();
+        let size = root.size.unwrap_or(0);
+        let budget = Budget::new(&desk.means.settings.limits, size);
+        let mut tree = Tree { desk, source, budget, known, alone, queue: VecDeque::new() };
+        tree.begin(root);
+        tree
+    }
+
+    fn begin(&mut self, root: Record) {
+        let errand = if self.desk.is_due(&root, self.alone) { Errand::Carry } else { Errand::Members };
+        let path = root.identity.0.first().map(|level| level.name.clone()).unwrap_or_default();
+        let place = Place::Item { root: Arc::new(PathBuf::from(&self.source.root)), path };
+        self.queue.push_back(Step::Take(Box::new(Node {
+            record: root,
+            errand,
+            place,
+            above: Arc::default(),
+        })));
+    }
+
+    /// Carries all of it.
+    ///
+    /// # Errors
+    /// What is structural: the ledger, our own disk, the writer gone.
+    pub async fn carry(mut self) -> Result<(), Halt> {
+        let width = if self.alone { 1 } else { self.desk.width };
+        let mut under_way: VecDeque<UnderWay> = VecDeque::new();
+        loop {
+            while under_way.len() < width
+                && let Some(step) = self.queue.pop_front()
+            {
+                under_way.push_back(self.start(step));
+            }
+            let Some(front) = under_way.pop_front() else { return Ok(()) };
+            match front {
+                UnderWay::Count { entries, bytes } => self.budget.count(entries, bytes),
+                UnderWay::Node(node, task) => self.finish(*node, task).await?,
+            }
+        }
+    }
+
+    fn start(&mut self, step: Step) -> UnderWay {
+        let node = match step {
+            Step::Count { entries, bytes } => return UnderWay::Count { entries, bytes },
+            Step::Take(node) => node,
+        };
+        let (desk, budget, alone) = (self.desk.clone(), self.budget.clone(), self.alone);
+        let own = (*node).clone();
+        let task = tokio::spawn(async move { take(&desk, own, budget, alone).await });
+        UnderWay::Node(node, task)
+    }
+
+    async fn finish(
+        &mut self,
+        node: Node,
+        task: JoinHandle<Result<Option<Taken>, Halt>>,
+    ) -> Result<(), Halt> {
+        let taken = match task.await {
+            Ok(taken) => taken?,
+            Err(error) if error.is_panic() => return self.desk.panicked(&node.record, error).await,
+            Err(_) => return Err(RunError::Ended),
+        };
+        match taken {
+            Some(taken) if node.errand == Errand::Carry => self.settle(node, taken).await,
+            Some(taken) => self.passed(node, taken).await,
+            None => Ok(()),
+        }
+    }
+
+    /// A document was carried: its members get their records, then it goes where it belongs.
+    async fn settle(&mut self, node: Node, taken: Taken) -> Result<(), Halt> {
+        let Taken { record, carried } = taken;
+        let Carried { mut facts, came, members, spool } = carried;
+        let mut product = match came {
+            Came::Broken(error) => return Err(RunError::spool(&self.desk.means.spool, error)),
+            Came::Failed(fault) => return self.desk.failed(&record, fault, facts).await,
+            Came::Same => {
+                self.desk.same(&record, facts.stat).await?;
+                return self.below_unchanged(&node).await;
+            }
+            Came::Text(product) => product,
+        };
+        let listed = |record: &Record| record.listed_whole.is_some();
+        if !members.is_empty() || listed(&record) || record.rested.as_deref().is_some_and(listed) {
+            let (members, cut) = self.count(members);
+            if let Some(over) = cut {
+                product.state = State::Suspect;
+                let fault = product.fault.get_or_insert_with(|| super::over_limit(&over));
+                fault.evidence.limit.clone_from(&over.evidence.limit);
+                facts.listed_whole = Some(false);
+            }
+            facts.listed_whole.get_or_insert(true);
+            facts.listed.get_or_insert_default();
+            let given = Given { sha256: facts.sha256, whole: facts.listed_whole != Some(false), spool };
+            self.list(&node, &record, members, given).await?;
+        }
+        self.desk.write(record, product, facts).await
+    }
+
+    /// Counts members in order, over all levels. What comes behind the one that passes a limit is left out.
+    fn count(&mut self, mut members: Vec<Member>) -> (Vec<Member>, Option<Fault>) {
+        for n in 0..members.len() {
+            let member = &mut members[n];
+            let over =
+                self.budget.member_begins().and_then(|()| self.budget.member_bytes(member.bytes.size()));
+            let over = over.err().or_else(|| member.over.as_deref().cloned());
+            if let Some(over) = over {
+                member.over = Some(Box::new(over.clone()));
+                members.truncate(n + 1);
+                return (members, Some(over));
+            }
+        }
+        (members, None)
+    }
+
+    /// Records the members of a container: new ones, changed ones, and those that are gone. Queues what is due.
+    async fn list(
+        &mut self,
+        node: &Node,
+        container: &Record,
+        members: Vec<Member>,
+        given: Given,
+    ) -> Result<(), Halt> {
+        let mut events = Vec::new();
+        let mut seen = Vec::new();
+        for member in members {
+            let identity = container.identity.member(&member.head.name, member.occurrence);
+            let id = DocumentId::derive(&self.source.name, &identity);
+            let fault = self.refusal(&node.above, given.sha256, &identity, &member);
+            let known = self.known.get(&id);
+            if known.is_none_or(|known| differs(known, &member, fault.as_ref())) {
+                events.push(self.seen(id, identity, &member, fault));
+            }
+            seen.push((id, member));
+        }
+        if given.whole {
+            events.extend(self.gone(container, &seen));
+        }
+        let changed = self.desk.record(events).await?;
+        self.known.extend(changed.into_iter().map(|record| (record.id, record)));
+        self.queue_members(node, &given, seen);
+        Ok(())
+    }
+
+    fn seen(
+        &self,
+        doc: DocumentId,
+        identity: shared::Identity,
+        member: &Member,
+        fault: Option<Fault>,
+    ) -> Event {
+        let settle = fault.as_ref().map(|fault| settle_of_listing(fault));
+        let seen = Seen {
+            source: self.source.id,
+            identity,
+            position: member.position,
+            size: has_bytes(member).then(|| member.bytes.size()),
+            mtime_ns: member.head.mtime.and_then(|s| s.checked_mul(1_000_000_000)),
+            stat: None::<Stat>,
+            sha256: (has_bytes(member) && member.over.is_none() && member.refusal.is_none())
+                .then_some(member.bytes.sha256),
+            fault: fault.map(Box::new),
+            settle,
+        };
+        self.desk.event(doc, None, Change::Seen(Box::new(seen)))
+    }
+
+    /// Why a member goes to rest with its record.
+    fn refusal(
+        &self,
+        above: &[ContentHash],
+        container: Option<ContentHash>,
+        identity: &shared::Identity,
+        member: &Member,
+    ) -> Option<Fault> {
+        if let Some(over) = &member.over {
+            return Some((**over).clone());
+        }
+        if member.head.kind != MemberKind::File {
+            let what = if member.head.kind == MemberKind::Link { "a link" } else { "a device or the like" };
+            return Some(Fault::new(
+                Stage::Discover,
+                Kind::PolicySpecialFile,
+                format!("{what} inside of a container"),
+            ));
+        }
+        if let Some(refusal) = &member.refusal {
+            let kind = match refusal.why {
+                Refused::Encrypted => Kind::ParseEncrypted,
+                Refused::Malformed => Kind::ParseMalformed,
+                Refused::Truncated => Kind::ParseTruncated,
+                Refused::Unsupported => Kind::FormatUnsupported,
+            };
+            return Some(Fault::new(Stage::Extract, kind, refusal.message.clone()));
+        }
+        let hash = member.bytes.sha256;
+        if member.bytes.size() > 0 && (above.contains(&hash) || container == Some(hash)) {
+            return Some(Fault::new(
+                Stage::Discover,
+                Kind::PolicyDepth,
+                "its bytes are those of a container around it",
+            ));
+        }
+        let limit = self.desk.means.settings.limits.depth;
+        let depth = identity.depth() as u64;
+        if depth > u64::from(limit) {
+            let evidence = Evidence {
+                limit: Some(Limit { name: "depth".into(), value: limit.into(), measured: Some(depth) }),
+                ..Evidence::default()
+            };
+            let message = format!("{depth} containers around it, and {limit} are allowed");
+            return Some(Fault::new(Stage::Discover, Kind::PolicyDepth, message).with(evidence));
+        }
+        if member.bytes.size() == 0 {
+            return Some(Fault::new(Stage::Fetch, Kind::PolicyEmptyFile, "it has no bytes"));
+        }
+        let input = self.desk.means.settings.limits.input;
+        (member.bytes.size() > input).then(|| {
+            let evidence = Evidence {
+                limit: Some(Limit {
+                    name: "input".into(),
+                    value: input,
+                    measured: Some(member.bytes.size()),
+                }),
+                ..Evidence::default()
+            };
+            Fault::new(Stage::Fetch, Kind::PolicyTooLarge, "larger than the limit for one document")
+                .with(evidence)
+        })
+    }
+
+    fn gone(&self, container: &Record, seen: &[(DocumentId, Member)]) -> Vec<Event> {
+        let here: std::collections::HashSet<_> = seen.iter().map(|(id, _)| *id).collect();
+        let mut gone: Vec<_> = self
+            .known
+            .values()
+            .filter(|known| {
+                known.parent == Some(container.id)
+                    && known.state != State::Deleted
+                    && !here.contains(&known.id)
+            })
+            .collect();
+        gone.sort_by_key(|known| known.position);
+        gone.into_iter().map(|known| self.desk.event(known.id, None, Change::Gone)).collect()
+    }
+
+    /// Queues what is due among members whose bytes are at hand.
+    fn queue_members(&mut self, node: &Node, given: &Given, members: Vec<(DocumentId, Member)>) {
+        let mut above = (*node.above).clone();
+        above.extend(given.sha256);
+        let above = Arc::new(above);
+        for (id, member) in members {
+            let Some(record) = self.known.get(&id).cloned() else { continue };
+            let errand = if self.desk.is_due(&record, self.alone) {
+                Errand::Carry
+            } else if self.has_due_below(&record) {
+                Errand::Members
+            } else {
+                if let Some(listed) = record.listed {
+                    self.queue.push_back(Step::Count { entries: listed.entries, bytes: listed.bytes });
+                }
+                continue;
+            };
+            let place = Place::Member { spool: given.spool.clone(), bytes: member.bytes };
+            let above = above.clone();
+            self.queue.push_back(Step::Take(Box::new(Node { record, errand, place, above })));
+        }
+    }
+
+    fn has_due_below(&self, container: &Record) -> bool {
+        container.listed_whole.is_some()
+            && self.known.values().any(|known| {
+                known.identity.0.len() > container.identity.0.len()
+                    && known.identity.0.starts_with(&container.identity.0)
+                    && self.desk.is_due(known, self.alone)
+            })
+    }
+
+    /// A container's bytes turned out to be those of the last time: what is due inside of it is still due.
+    async fn below_unchanged(&mut self, node: &Node) -> Result<(), Halt> {
+        if self.has_due_below(&node.record.rested.as_deref().cloned().unwrap_or_else(|| node.record.clone()))
+        {
+            let again = Node { errand: Errand::Members, ..node.clone() };
+            self.queue.push_front(Step::Take(Box::new(again)));
+        }
+        Ok(())
+    }
+
+    /// A container was passed through for its members' bytes.
+    async fn passed(&mut self, node: Node, taken: Taken) -> Result<(), Halt> {
+        let Taken { record, carried } = taken;
+        let Carried { facts, came, members, spool } = carried;
+        match came {
+            Came::Broken(error) => return Err(RunError::spool(&self.desk.means.spool, error)),
+            Came::Text(_) | Came::Same if record.sha256 == facts.sha256 => {
+                let (members, _) = self.count(members);
+                let members = members
+                    .into_iter()
+                    .map(|member| {
+                        let identity = record.identity.member(&member.head.name, member.occurrence);
+                        (DocumentId::derive(&self.source.name, &identity), member)
+                    })
+                    .collect::<Vec<_>>();
+                let there: std::collections::HashSet<_> = members.iter().map(|(id, _)| *id).collect();
+                self.queue_members(&node, &Given { sha256: facts.sha256, whole: true, spool }, members);
+                self.unreachable(&record, Some(&there), "its container does not give it out again").await
+            }
+            // Other bytes: the container is listed first, and that settles its members.
+            Came::Text(_) | Came::Same => {
+                let events = vec![self.desk.event(record.id, Some(record.revision), Change::Requeued)];
+                for record in self.desk.record(events).await? {
+                    self.known.insert(record.id, record.clone());
+                    let again = Node { record, errand: Errand::Carry, ..node.clone() };
+                    self.queue.push_front(Step::Take(Box::new(again)));
+                }
+                Ok(())
+            }
+            Came::Failed(fault) => {
+                let message =
+                    format!("its container could not be opened again: {}: {}", fault.kind, fault.message);
+                self.unreachable(&record, None, &message).await
+            }
+        }
+    }
+
+    /// Due documents below a container that cannot be had: directly below it and not in `there`, or all.
+    async fn unreachable(
+        &mut self,
+        container: &Record,
+        there: Option<&std::collections::HashSet<DocumentId>>,
+        message: &str,
+    ) -> Result<(), Halt> {
+        let mut lost: Vec<_> = self
+            .known
+            .values()
+            .filter(|known| known.identity.0.starts_with(&container.identity.0) && known.id != container.id)
+            .filter(|known| {
+                let at = container.identity.0.len() + 1;
+                there.is_none_or(|there| known.identity.0.len() == at && !there.contains(&known.id))
+            })
+            .filter(|known| self.desk.is_due(known, self.alone))
+            .cloned()
+            .collect();
+        lost.sort_by(|a, b| a.identity.cmp(&b.identity));
+        for record in lost {
+            let fault = Fault::new(Stage::Fetch, Kind::SourceUnreachable, message);
+            if let Some(record) = self.desk.begin(&record, Stage::Fetch, self.alone).await? {
+                self.known.insert(record.id, record.clone());
+                self.desk.failed(&record, fault, crate::ledger::Facts::default()).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+enum UnderWay {
+    Node(Box<Node>, JoinHandle<Result<Option<Taken>, Halt>>),
+    Count { entries: u64, bytes: u64 },
+}
+
+/// What a container's child gave beside the members.
+struct Given {
+    /// Of the container's bytes.
+    sha256: Option<ContentHash>,
+    /// The listing went to the end.
+    whole: bool,
+    /// The members' bytes.
+    spool: Option<Arc<Spool>>,
+}
+
+struct Taken {
+    /// As it stands after its start was journaled.
+    record: Record,
+    carried: Carried,
+}
+
+/// Journals the start and carries one document; `None` where it has moved on meanwhile.
+async fn take(desk: &Desk, node: Node, budget: Budget, alone: bool) -> Result<Option<Taken>, Halt> {
+    let record = match node.errand {
+        Errand::Members => node.record,
+        Errand::Carry => match desk.begin(&node.record, Stage::Fetch, alone).await? {
+            Some(record) => record,
+            None => return Ok(None),
+        },
+    };
+    let _shown = desk.in_flight(&record);
+    let carried = carry(&desk.means, &record, &node.place, node.errand, budget).await;
+    if let Place::Member { spool: Some(spool), bytes } = &node.place {
+        spool.forget(&bytes.range);
+    }
+    Ok(Some(Taken { record, carried }))
+}
+
+/// Whether a listing says something new of a known member.
+fn differs(known: &Record, member: &Member, fault: Option<&Fault>) -> bool {
+    if known.state == State::Deleted {
+        return true;
+    }
+    match fault {
+        Some(fault) => {
+            known.kind != Some(fault.kind) || !matches!(known.state, State::Excluded | State::Quarantined)
+        }
+        None => known.sha256 != Some(member.bytes.sha256) || known.state == State::Excluded,
+    }
+}
+
+/// Where a member goes that its container's listing already settles: no attempt was made on it.
+fn settle_of_listing(fault: &Fault) -> Settle {
+    match fault.class {
+        Some(crate::rules::kind::Class::Rejected) => Settle::Exclude,
+        Some(crate::rules::kind::Class::Corrupt) => Settle::Quarantine { why: Why::Corrupt },
+        _ => Settle::Quarantine { why: Why::Permanent },
+    }
+}

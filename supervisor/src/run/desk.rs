@@ -1,0 +1,260 @@
+//! What a document on its way needs from the run: the journal, the writer, the clock, and a place on the screen.
+//!
+//! Every event of a document passes here, so that what is asked of the ledger and what is decided stand side by side.
+
+use super::RunError;
+use super::readers::Readers;
+use super::writer::{InHand, Message, Work};
+use crate::fault_point::{self, Point};
+use crate::ledger::{
+    Applied, Change, Durability, Event, Facts, InSink, LedgerHandle, Millis, Record, Settle, Stat, Task,
+};
+use crate::path::{Means, Product};
+use crate::rules::fault::Fault;
+use crate::rules::kind::{Kind, Stage, State};
+use crate::rules::retry;
+use crate::sink::{Entry, embedded};
+use shared::{ContentHash, DocumentId};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use tokio::sync::{Semaphore, mpsc};
+
+/// Texts on their way to the sink take at most this much memory: a batch that is being committed, and the next one.
+pub const TEXTS_UNDER_WAY_KIB: usize = 192 << 10;
+
+/// One for all documents of a run; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Desk {
+    pub means: Arc<Means>,
+    pub ledger: LedgerHandle,
+    pub readers: Arc<Readers>,
+    pub writer: mpsc::Sender<Message>,
+    /// What the writer has in hand.
+    pub in_hand: InHand,
+    pub shown: Arc<Mutex<HashMap<DocumentId, Shown>>>,
+    /// Documents of one tree that are carried at a time.
+    pub width: usize,
+    /// Memory for texts that are on their way to the sink, in KiB.
+    pub room: Arc<Semaphore>,
+    /// When the run began: what has failed since then waits for the next run, unless it has a time.
+    pub began: Millis,
+}
+
+/// A document that is being carried, for people.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    pub path: String,
+    pub since: Instant,
+}
+
+/// Takes the document off the screen when dropped.
+#[derive(Debug)]
+pub struct OnScreen {
+    id: DocumentId,
+    shown: Arc<Mutex<HashMap<DocumentId, Shown>>>,
+}
+
+impl Drop for OnScreen {
+    fn drop(&mut self) {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+    }
+}
+
+/// The wall clock, in ms since 1970.
+pub fn now() -> Millis {
+    jiff::Timestamp::now().as_millisecond()
+}
+
+/// A number in `[0, 1)`, for spreading retries.
+fn random() -> f64 {
+    let bits = RandomState::new().hash_one(Instant::now()) >> 11;
+    #[expect(clippy::cast_precision_loss, reason = "53 bits fit an f64 exactly")]
+    let share = bits as f64 / (1_u64 << 53) as f64;
+    share
+}
+
+impl Desk {
+    /// Whether something is to be done with a document in this run: `alone`, only what is to be tried alone.
+    pub fn is_due(&self, record: &Record, alone: bool) -> bool {
+        if record.alone != alone
+            || self.in_hand.lock().unwrap_or_else(PoisonError::into_inner).contains(&record.id)
+        {
+            return false;
+        }
+        match record.state {
+            State::Pending => record.task == Some(Task::Carry),
+            State::Retrying => match record.next_attempt {
+                Some(at) => at <= now(),
+                None => record.last_attempt.is_none_or(|at| at < self.began),
+            },
+            _ => false,
+        }
+    }
+
+    /// An event of now.
+    pub fn event(&self, doc: DocumentId, expects: Option<u64>, change: Change) -> Event {
+        Event { doc, expects, at: now(), change }
+    }
+
+    /// Records events, as one transaction; the records that they changed.
+    pub async fn record(&self, events: Vec<Event>) -> Result<Vec<Record>, RunError> {
+        if events.is_empty() {
+            return Ok(Vec::new());
+        }
+        let applied = self.ledger.append(events, Durability::Journal).await?;
+        Ok(applied
+            .into_iter()
+            .filter_map(|applied| match applied {
+                Applied::Changed(record) => Some(*record),
+                Applied::Overtaken(_) => None,
+            })
+            .collect())
+    }
+
+    /// Journals that a stage takes the document in hand. `None` where it has moved on.
+    pub async fn begin(
+        &self,
+        record: &Record,
+        stage: Stage,
+        alone: bool,
+    ) -> Result<Option<Record>, RunError> {
+        let event = self.event(record.id, Some(record.revision), Change::Started { stage, alone });
+        let started = self.record(vec![event]).await?.pop();
+        if record.identity.shown().contains("LAZARET-POISON") {
+            fault_point::reach(Point::Poison);
+        }
+        fault_point::reach(Point::ChildRunning);
+        Ok(started)
+    }
+
+    /// The attempt has failed: decides what follows, and records it. `record` is as it stood after its start.
+    pub async fn failed(&self, record: &Record, fault: Fault, facts: Facts) -> Result<(), RunError> {
+        let settings = &self.means.settings;
+        let settle =
+            retry::decide(&fault, record.attempts, &settings.retry, &settings.kinds, random(), now());
+        let change = if settle == Settle::Exclude {
+            Change::Rejected { fault: Box::new(fault) }
+        } else {
+            Change::Failed { fault: Box::new(fault), settle, facts: Box::new(facts) }
+        };
+        self.record(vec![self.event(record.id, Some(record.revision), change)]).await?;
+        Ok(())
+    }
+
+    /// The bytes are those of the last time.
+    pub async fn same(&self, record: &Record, stat: Option<Stat>) -> Result<(), RunError> {
+        self.record(vec![self.event(record.id, Some(record.revision), Change::Same { stat })]).await?;
+        Ok(())
+    }
+
+    /// Ours panicked while it had this document.
+    pub async fn panicked(&self, record: &Record, error: tokio::task::JoinError) -> Result<(), RunError> {
+        let panic = error.into_panic();
+        let words = panic
+            .downcast_ref::<&str>()
+            .map(|s| (*s).to_owned())
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "a panic without words".to_owned());
+        let current = {
+            let id = record.id;
+            self.readers.with(move |reader| reader.record(id)).await?
+        };
+        let Some(current) = current else { return Ok(()) };
+        self.failed(&current, Fault::new(Stage::Extract, Kind::InternalPanic, words), Facts::default()).await
+    }
+
+    /// Hands a text to the writer; the ledger follows when the sink has acknowledged it.
+    pub async fn write(&self, record: Record, product: Product, facts: Facts) -> Result<(), RunError> {
+        let text: Arc<str> = product.text.into();
+        let in_sink = InSink {
+            sink: embedded::NAME.to_owned(),
+            sha256: facts.sha256,
+            pipeline: facts.pipeline.clone(),
+            text: ContentHash::of(text.as_bytes()),
+            state: product.state,
+        };
+        let change = Change::Written {
+            state: product.state,
+            facts: Box::new(facts),
+            in_sink: in_sink.clone(),
+            fault: product.fault.map(Box::new),
+        };
+        let entry = Entry {
+            id: record.id,
+            title: product.title,
+            path: record.identity.shown(),
+            state: product.state,
+            text,
+        };
+        self.send(&record, change, Some(entry), Some(in_sink.text)).await
+    }
+
+    /// A document leaves the sink.
+    pub async fn leave(&self, record: &Record) -> Result<(), RunError> {
+        self.send(record, Change::Left, None, None).await
+    }
+
+    /// What the sink should hold goes there again, from its kept text. Where that is lost, the document is carried again.
+    pub async fn write_again(&self, record: &Record, texts: Option<String>) -> Result<(), RunError> {
+        let (Some(in_sink), Some(text)) = (&record.in_sink, texts) else {
+            let event = self.event(record.id, Some(record.revision), Change::Requeued);
+            self.record(vec![event]).await?;
+            return Ok(());
+        };
+        let state = match record.task {
+            Some(Task::Write { state }) => state,
+            _ => in_sink.state,
+        };
+        let mut fault = None;
+        if let (State::Suspect, Some(kind)) = (state, record.kind) {
+            let mut told = Fault::new(
+                record.stage.unwrap_or(Stage::Check),
+                kind,
+                record.message.clone().unwrap_or_default(),
+            );
+            told.class = record.class;
+            told.evidence = record.evidence.clone().unwrap_or_default();
+            fault = Some(Box::new(told));
+        }
+        let title = record.evidence.as_ref().and_then(|e| e.metadata.as_ref()).and_then(|m| m.title.clone());
+        let entry = Entry { id: record.id, title, path: record.identity.shown(), state, text: text.into() };
+        let change = Change::Written {
+            state,
+            facts: Box::default(),
+            in_sink: InSink { state, ..in_sink.clone() },
+            fault,
+        };
+        self.send(record, change, Some(entry), None).await
+    }
+
+    async fn send(
+        &self,
+        record: &Record,
+        change: Change,
+        entry: Option<Entry>,
+        keep: Option<ContentHash>,
+    ) -> Result<(), RunError> {
+        let kib = entry.as_ref().map_or(0, |entry| entry.text.len() / 1024).clamp(1, TEXTS_UNDER_WAY_KIB);
+        let kib = u32::try_from(kib).unwrap_or(u32::MAX);
+        let room = self.room.clone().acquire_many_owned(kib).await.map_err(|_| RunError::Ended)?;
+        let work = Work { doc: record.id, revision: record.revision, change, entry, keep, room: Some(room) };
+        self.in_hand.lock().unwrap_or_else(PoisonError::into_inner).insert(record.id);
+        self.writer.send(Message::Work(Box::new(work))).await.map_err(|_| RunError::Ended)
+    }
+
+    /// Waits until the writer has committed all that it was given so far.
+    pub async fn flush(&self) -> Result<(), RunError> {
+        let (done, answer) = tokio::sync::oneshot::channel();
+        self.writer.send(Message::Flush(done)).await.map_err(|_| RunError::Ended)?;
+        answer.await.map_err(|_| RunError::Ended)
+    }
+
+    /// Shows the document as being carried, until what this returns is dropped.
+    pub fn in_flight(&self, record: &Record) -> OnScreen {
+        let shown = Shown { path: record.identity.shown(), since: Instant::now() };
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).insert(record.id, shown);
+        OnScreen { id: record.id, shown: self.shown.clone() }
+    }
+}

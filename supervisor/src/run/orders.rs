@@ -1,0 +1,62 @@
+//! What people tell a run while it is on: pause, go on, stop.
+
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// What the run is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    Go,
+    /// Take up nothing new.
+    Pause,
+    /// Finish what is in flight, then end.
+    Stop,
+}
+
+/// The order of the moment; cheap to clone. A run that was told to stop stays told.
+#[derive(Debug, Clone)]
+pub struct Orders {
+    sender: Arc<watch::Sender<Order>>,
+}
+
+impl Default for Orders {
+    fn default() -> Self {
+        Orders { sender: Arc::new(watch::Sender::new(Order::Go)) }
+    }
+}
+
+impl Orders {
+    /// Gives an order.
+    pub fn give(&self, order: Order) {
+        self.sender.send_if_modified(|now| {
+            let changes = *now != Order::Stop && *now != order;
+            if changes {
+                *now = order;
+            }
+            changes
+        });
+    }
+
+    /// Whether to stop.
+    pub fn is_stopped(&self) -> bool {
+        *self.sender.borrow() == Order::Stop
+    }
+
+    /// Whether to take up nothing new for now.
+    pub fn is_paused(&self) -> bool {
+        *self.sender.borrow() == Order::Pause
+    }
+
+    /// Waits until the run is told to stop.
+    pub async fn stopped(&self) {
+        let mut orders = self.sender.subscribe();
+        // The sender lives as long as `self`.
+        drop(orders.wait_for(|order| *order == Order::Stop).await);
+    }
+
+    /// Waits for another order than that of the moment.
+    pub async fn changed(&self) {
+        let mut orders = self.sender.subscribe();
+        drop(orders.changed().await);
+    }
+}

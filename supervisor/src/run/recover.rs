@@ -1,0 +1,82 @@
+//! What the last supervisor left behind: documents in hand, and an index that is not what the ledger believes.
+
+use super::desk::now;
+use super::{Readers, RunError};
+use crate::ledger::{Change, Durability, Event, LedgerHandle};
+use crate::rules::retry;
+use crate::settings::Retry;
+use shared::DocumentId;
+use std::sync::Arc;
+
+/// Events of one transaction.
+const BATCH: usize = 1000;
+
+/// Records what was lost with the last supervisor. Returns what people should know.
+pub(super) async fn recover(
+    ledger: &LedgerHandle,
+    readers: &Arc<Readers>,
+    retry: &Retry,
+    anew: bool,
+) -> Result<Vec<String>, RunError> {
+    let mut alerts = Vec::new();
+    let lost = lost(ledger, readers, retry).await?;
+    if lost > 0 {
+        alerts.push(format!(
+            "the last run ended without warning; {lost} documents that it had in hand are tried one by one"
+        ));
+    }
+    if anew {
+        let again = unwritten(ledger, readers).await?;
+        if again > 0 {
+            alerts.push(format!(
+                "the embedded index was missing or damaged; {again} documents are written again from their kept texts"
+            ));
+        }
+    }
+    Ok(alerts)
+}
+
+async fn lost(ledger: &LedgerHandle, readers: &Arc<Readers>, retry: &Retry) -> Result<usize, RunError> {
+    let in_hand = readers
+        .with(|reader| {
+            let mut lost = Vec::new();
+            for hand in reader.in_hand()? {
+                if let Some(record) = reader.record(hand.doc)? {
+                    lost.push((hand, record));
+                }
+            }
+            Ok(lost)
+        })
+        .await?;
+    let events: Vec<_> = in_hand
+        .iter()
+        .map(|(hand, record)| {
+            let settle = retry::supervisor_lost(record.crashes, hand.alone, retry.max_crashes, now());
+            let change = Change::Lost { stage: hand.stage, alone: hand.alone, settle };
+            Event { doc: hand.doc, expects: None, at: now(), change }
+        })
+        .collect();
+    let lost = events.len();
+    if lost > 0 {
+        ledger.append(events, Durability::Journal).await?;
+    }
+    Ok(lost)
+}
+
+async fn unwritten(ledger: &LedgerHandle, readers: &Arc<Readers>) -> Result<usize, RunError> {
+    let documents = readers
+        .with(|reader| {
+            let mut documents: Vec<DocumentId> = Vec::new();
+            reader.in_sink(&mut |id| documents.push(id))?;
+            Ok(documents)
+        })
+        .await?;
+    for batch in documents.chunks(BATCH) {
+        let events = batch
+            .iter()
+            .map(|&doc| Event { doc, expects: None, at: now(), change: Change::Unwritten })
+            .collect();
+        ledger.append(events, Durability::Journal).await?;
+    }
+    Ok(documents.len())
+}
