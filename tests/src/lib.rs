@@ -7,6 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub mod manifest;
+pub mod sys;
 
 /// The two programs under test: `env!("CARGO_BIN_EXE_lazaret-under-test")`, `env!("CARGO_BIN_EXE_worker-under-test")`.
 #[derive(Debug, Clone, Copy)]
