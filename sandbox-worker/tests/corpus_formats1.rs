@@ -80,7 +80,12 @@ fn sniff(bytes: &[u8]) -> Option<Format> {
         () if bytes.starts_with(b"\xd0\xcf\x11\xe0") => Format::Ole,
         () if is("pk") => return None,
         () if head.contains("<html") => Format::Html,
-        () if ["subject:", "from:", "received:", "date:", "content-type:"].iter().any(|h| head.contains(h)) => Format::Eml,
+        () if ["subject:", "from:", "received:", "date:", "content-type:"]
+            .iter()
+            .any(|h| head.contains(h)) =>
+        {
+            Format::Eml
+        }
         () => Format::Text,
     })
 }
@@ -104,23 +109,27 @@ fn fold(text: &str) -> String {
 }
 
 fn rows(table: &str) -> Vec<Row> {
-    table.lines().skip(1).filter_map(|line| {
-        let column: Vec<&str> = line.split('\t').collect();
-        let format = match column[3] {
-            "text" | "text/plain" if column[1].ends_with(".xml") => Format::Xml,
-            "text" | "text/plain" => Format::Text,
-            "msg" => Format::Ole,
-            name @ ("pdf" | "html" | "rtf" | "eml" | "mbox") => Format::named(name)?,
-            _ => return None,
-        };
-        Some(Row {
-            path: column[1].to_owned(),
-            format,
-            accept: column[5].split('|').map(str::to_owned).collect(),
-            snippet: fold(column[7]),
-            sure: column[8] == "sure",
+    table
+        .lines()
+        .skip(1)
+        .filter_map(|line| {
+            let column: Vec<&str> = line.split('\t').collect();
+            let format = match column[3] {
+                "text" | "text/plain" if column[1].ends_with(".xml") => Format::Xml,
+                "text" | "text/plain" => Format::Text,
+                "msg" => Format::Ole,
+                name @ ("pdf" | "html" | "rtf" | "eml" | "mbox") => Format::named(name)?,
+                _ => return None,
+            };
+            Some(Row {
+                path: column[1].to_owned(),
+                format,
+                accept: column[5].split('|').map(str::to_owned).collect(),
+                snippet: fold(column[7]),
+                sure: column[8] == "sure",
+            })
         })
-    }).collect()
+        .collect()
 }
 
 fn run(root: &Path, row: &Row, result: &Path) -> Option<Vec<Record>> {
@@ -142,12 +151,19 @@ fn run(root: &Path, row: &Row, result: &Path) -> Option<Vec<Record>> {
         return None;
     }
     let text = std::fs::read_to_string(result).ok()?;
-    Some(text.split(RECORD).filter(|record| !record.is_empty()).map(|record| {
-        let mut fields = record.split(FIELD).map(str::to_owned);
-        let (why, format, text) = (fields.next(), fields.next(), fields.next());
-        let archive = format.and_then(|name| Format::named(&name)).is_some_and(|f| f.role() == shared::format::Role::Archive);
-        Record { why: why.unwrap_or_default(), archive, text: fold(&text.unwrap_or_default()) }
-    }).collect())
+    Some(
+        text.split(RECORD)
+            .filter(|record| !record.is_empty())
+            .map(|record| {
+                let mut fields = record.split(FIELD).map(str::to_owned);
+                let (why, format, text) = (fields.next(), fields.next(), fields.next());
+                let archive = format
+                    .and_then(|name| Format::named(&name))
+                    .is_some_and(|f| f.role() == shared::format::Role::Archive);
+                Record { why: why.unwrap_or_default(), archive, text: fold(&text.unwrap_or_default()) }
+            })
+            .collect(),
+    )
 }
 
 /// As the record's state would be: a text, part of a text or none.
@@ -167,8 +183,12 @@ fn fits(want: &str, row: &Row, records: Option<&[Record]>) -> bool {
     let state = state(own);
     let is = |why: Refused| own.why == format!("{why:?}");
     match want {
-        "ok" | "ok-container" if row.snippet.is_empty() => state == "indexed" || (want == "ok-container" && !inner.is_empty()),
-        "ok" | "ok-container" if own.text.contains(&row.snippet) => state == "indexed" || want == "ok-container",
+        "ok" | "ok-container" if row.snippet.is_empty() => {
+            state == "indexed" || (want == "ok-container" && !inner.is_empty())
+        }
+        "ok" | "ok-container" if own.text.contains(&row.snippet) => {
+            state == "indexed" || want == "ok-container"
+        }
         "ok" | "ok-container" => inner.iter().any(|record| record.text.contains(&row.snippet)),
         "recoverable" => state != "quarantined",
         "silent-empty" => state == "suspect",
@@ -201,9 +221,19 @@ fn the_corpus_comes_out_as_it_must() {
         if !fine {
             let got = records.as_ref().and_then(|r| r.first()).map_or_else(
                 || "it died".to_owned(),
-                |own| format!("{} ({}) {:?}", state(own), own.why, own.text.chars().take(120).collect::<String>()),
+                |own| {
+                    format!(
+                        "{} ({}) {:?}",
+                        state(own),
+                        own.why,
+                        own.text.chars().take(120).collect::<String>()
+                    )
+                },
             );
-            println!("{}: got {got}; right: {:?}, text {:?}, sure: {}", row.path, row.accept, row.snippet, row.sure);
+            println!(
+                "{}: got {got}; right: {:?}, text {:?}, sure: {}",
+                row.path, row.accept, row.snippet, row.sure
+            );
         }
     }
     if result.exists() {

@@ -113,10 +113,11 @@ fn by_mark(bytes: &[u8]) -> Option<Found> {
 
 /// Text in a Latin script has a NUL in every second byte of UTF-16, in three of four of UTF-32.
 fn by_nulls(bytes: &[u8]) -> Option<Charset> {
-    let sample = bytes.get(..SAMPLE.min(bytes.len()) & !3).filter(|sample| !sample.is_empty()).or_else(|| {
-        // Two or three bytes can be one character of UTF-16.
-        bytes.get(..bytes.len() & !1)
-    })?;
+    let sample =
+        bytes.get(..SAMPLE.min(bytes.len()) & !3).filter(|sample| !sample.is_empty()).or_else(|| {
+            // Two or three bytes can be one character of UTF-16.
+            bytes.get(..bytes.len() & !1)
+        })?;
     let mut nulls = [0_usize; 4];
     for (n, _) in sample.iter().enumerate().filter(|(_, byte)| **byte == 0) {
         nulls[n % 4] += 1;
@@ -228,7 +229,8 @@ fn decode_web(encoding: &'static Encoding, mut bytes: &[u8], piece: &mut impl Fn
 fn decode_utf32(bytes: &[u8], unit: fn([u8; 4]) -> u32, piece: &mut impl FnMut(&str)) {
     let (units, _) = bytes.as_chunks::<4>();
     for some in units.chunks(PIECE / 4) {
-        let text: String = some.iter().map(|four| char::from_u32(unit(*four)).unwrap_or('\u{fffd}')).collect();
+        let text: String =
+            some.iter().map(|four| char::from_u32(unit(*four)).unwrap_or('\u{fffd}')).collect();
         piece(&text);
     }
 }

@@ -42,10 +42,15 @@ fn is_text(charset: Charset, bytes: &[u8]) -> bool {
 fn is_ebcdic(bytes: &[u8]) -> bool {
     let sample = bytes.get(..SAMPLE).unwrap_or(bytes);
     let count = |wanted: fn(u8) -> bool| sample.iter().filter(|byte| wanted(**byte)).count();
-    let letters = count(|b| matches!(b, 0x81..=0x89 | 0x91..=0x99 | 0xa2..=0xa9 | 0xc1..=0xc9 | 0xd1..=0xd9 | 0xe2..=0xe9));
+    let letters = count(
+        |b| matches!(b, 0x81..=0x89 | 0x91..=0x99 | 0xa2..=0xa9 | 0xc1..=0xc9 | 0xd1..=0xd9 | 0xe2..=0xe9),
+    );
     let spaces = count(|b| b == 0x40);
     let ascii = count(|b| b == b' ' || b.is_ascii_alphabetic());
-    sample.len() >= 64 && letters * 2 > sample.len() && spaces * 20 > sample.len() && ascii * 10 < sample.len()
+    sample.len() >= 64
+        && letters * 2 > sample.len()
+        && spaces * 20 > sample.len()
+        && ascii * 10 < sample.len()
 }
 
 #[cfg(test)]
@@ -76,7 +81,8 @@ mod tests {
 
     #[test]
     fn ebcdic_is_not_taken_for_letters() {
-        let line = b"\xc9\xa3\x40\x89\xa2\x40\x81\x40\x93\x96\x95\x87\x40\x91\x96\x99\x95\x85\xa8\x40".repeat(8);
+        let line =
+            b"\xc9\xa3\x40\x89\xa2\x40\x81\x40\x93\x96\x95\x87\x40\x91\x96\x99\x95\x85\xa8\x40".repeat(8);
         assert_eq!(read(&line).why(), Some(Refused::Unsupported));
     }
 }

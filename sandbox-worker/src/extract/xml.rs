@@ -126,7 +126,8 @@ impl Walk<'_, '_> {
             if key.starts_with("xmlns") || key.starts_with("xsi:") {
                 continue;
             }
-            let value = quick_xml::escape::unescape(&attribute.value).unwrap_or(std::borrow::Cow::Borrowed(&attribute.value));
+            let value = quick_xml::escape::unescape(&attribute.value)
+                .unwrap_or(std::borrow::Cow::Borrowed(&attribute.value));
             // A number or a word of markup is no text of the document.
             if value.chars().filter(|c| c.is_alphabetic()).count() >= 3 {
                 values.push_str(value.trim());
@@ -176,7 +177,8 @@ impl Walk<'_, '_> {
 
 fn broken(error: &quick_xml::Error, at: u64) -> (Refused, String) {
     // Every error of this kind is one of a construct that the end of the document cuts.
-    let why = if matches!(error, quick_xml::Error::Syntax(_)) { Refused::Truncated } else { Refused::Malformed };
+    let why =
+        if matches!(error, quick_xml::Error::Syntax(_)) { Refused::Truncated } else { Refused::Malformed };
     (why, format!("byte {at}: {error}"))
 }
 
@@ -187,7 +189,10 @@ mod tests {
 
     #[test]
     fn text_of_elements_and_attributes_of_empty_ones() {
-        let said = testing::said(b"<?xml version='1.0'?><a><b k='not said'>one &lt; two</b><c note='only here'/></a>", extract);
+        let said = testing::said(
+            b"<?xml version='1.0'?><a><b k='not said'>one &lt; two</b><c note='only here'/></a>",
+            extract,
+        );
         assert_eq!(said.text, "one < two\nonly here\n");
         assert_eq!(said.done.refusal, None);
     }

@@ -55,10 +55,10 @@ pub(super) fn text_of(html: &str) -> String {
     text
 }
 
-/// The text of HTML in bytes, of which only its own words tell the charset.
-pub(super) fn text_of_bytes(html: &[u8]) -> String {
-    let found = charset::find(html, declared(html));
-    text_of(&found.charset.decode(html.get(found.mark..).unwrap_or_default()))
+/// HTML in bytes, decoded by what it says of itself.
+pub(super) fn decoded(bytes: &[u8]) -> String {
+    let found = charset::find(bytes, declared(bytes));
+    found.charset.decode(bytes.get(found.mark..).unwrap_or_default()).into_owned()
 }
 
 /// The charset that a `meta` or an XML declaration names.
@@ -74,7 +74,9 @@ fn declared(bytes: &[u8]) -> Option<&'static Encoding> {
         let Some(value) = value.strip_prefix(b"=") else { continue };
         let value = trim_start(value);
         let value = value.strip_prefix(b"\"").or_else(|| value.strip_prefix(b"'")).unwrap_or(value);
-        let end = value.iter().position(|b| !b.is_ascii_graphic() || matches!(b, b'"' | b'\'' | b';' | b'>' | b'/'));
+        let end = value
+            .iter()
+            .position(|b| !b.is_ascii_graphic() || matches!(b, b'"' | b'\'' | b';' | b'>' | b'/'));
         if let Some(encoding) = Encoding::for_label(value.get(..end.unwrap_or(value.len()))?) {
             return Some(encoding);
         }
@@ -96,7 +98,8 @@ mod tests {
 
     #[test]
     fn scripts_styles_templates_and_comments_are_left_out() {
-        let html = "<p>a<script>var x='<p>';</script><style>p{}</style><template><p>t</template><!-- c -->b</p>";
+        let html =
+            "<p>a<script>var x='<p>';</script><style>p{}</style><template><p>t</template><!-- c -->b</p>";
         assert_eq!(text_of(html).trim(), "ab");
     }
 

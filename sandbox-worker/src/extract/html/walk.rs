@@ -2,7 +2,9 @@
 
 use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::states::RawKind;
-use html5ever::tokenizer::{BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts};
+use html5ever::tokenizer::{
+    BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
+};
 use std::cell::RefCell;
 
 /// What the head says.
@@ -107,7 +109,9 @@ impl State {
         match (tag.kind, name) {
             (TagKind::EndTag, _) => TokenSinkResult::Continue,
             (_, "script") => TokenSinkResult::RawData(RawKind::ScriptData),
-            (_, "style" | "xmp" | "iframe" | "noembed" | "noframes") => TokenSinkResult::RawData(RawKind::Rawtext),
+            (_, "style" | "xmp" | "iframe" | "noembed" | "noframes") => {
+                TokenSinkResult::RawData(RawKind::Rawtext)
+            }
             (_, "title" | "textarea") => TokenSinkResult::RawData(RawKind::Rcdata),
             _ => TokenSinkResult::Continue,
         }
@@ -119,7 +123,9 @@ impl State {
             return;
         }
         match name {
-            "script" | "style" | "template" | "iframe" | "noembed" => self.left_out = Some((name.to_owned(), 1)),
+            "script" | "style" | "template" | "iframe" | "noembed" => {
+                self.left_out = Some((name.to_owned(), 1));
+            }
             "title" if self.head.title.is_none() => self.title = Some(String::new()),
             "meta" => self.meta(tag),
             "pre" | "textarea" | "xmp" | "listing" => self.preformatted += 1,
@@ -243,10 +249,61 @@ fn attribute<'t>(tag: &'t Tag, name: &str) -> Option<&'t str> {
 fn breaks_lines(name: &str) -> bool {
     matches!(
         name,
-        "address" | "article" | "aside" | "blockquote" | "body" | "br" | "caption" | "center" | "dd" | "details" | "dir"
-            | "div" | "dl" | "dt" | "fieldset" | "figcaption" | "figure" | "footer" | "form" | "frame" | "frameset" | "h1"
-            | "h2" | "h3" | "h4" | "h5" | "h6" | "head" | "header" | "hgroup" | "hr" | "html" | "legend" | "li" | "listing"
-            | "main" | "menu" | "nav" | "ol" | "optgroup" | "p" | "pre" | "search" | "section" | "select" | "summary"
-            | "table" | "tbody" | "tfoot" | "thead" | "tr" | "ul" | "xmp" | "textarea" | "noscript" | "title"
+        "address"
+            | "article"
+            | "aside"
+            | "blockquote"
+            | "body"
+            | "br"
+            | "caption"
+            | "center"
+            | "dd"
+            | "details"
+            | "dir"
+            | "div"
+            | "dl"
+            | "dt"
+            | "fieldset"
+            | "figcaption"
+            | "figure"
+            | "footer"
+            | "form"
+            | "frame"
+            | "frameset"
+            | "h1"
+            | "h2"
+            | "h3"
+            | "h4"
+            | "h5"
+            | "h6"
+            | "head"
+            | "header"
+            | "hgroup"
+            | "hr"
+            | "html"
+            | "legend"
+            | "li"
+            | "listing"
+            | "main"
+            | "menu"
+            | "nav"
+            | "ol"
+            | "optgroup"
+            | "p"
+            | "pre"
+            | "search"
+            | "section"
+            | "select"
+            | "summary"
+            | "table"
+            | "tbody"
+            | "tfoot"
+            | "thead"
+            | "tr"
+            | "ul"
+            | "xmp"
+            | "textarea"
+            | "noscript"
+            | "title"
     )
 }

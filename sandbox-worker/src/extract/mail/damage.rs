@@ -7,7 +7,8 @@ pub(super) fn encrypted(message: &Message<'_>) -> Option<&'static str> {
     let kind = message.root_part().content_type();
     let is = |ctype: &str, subtype: &str| {
         kind.is_some_and(|kind| {
-            kind.ctype().eq_ignore_ascii_case(ctype) && kind.subtype().is_some_and(|s| s.eq_ignore_ascii_case(subtype))
+            kind.ctype().eq_ignore_ascii_case(ctype)
+                && kind.subtype().is_some_and(|s| s.eq_ignore_ascii_case(subtype))
         })
     };
     if is("multipart", "encrypted") {
@@ -37,6 +38,8 @@ pub(super) fn cut(message: &Message<'_>, bytes: &[u8]) -> Option<String> {
     let mid_line = !bytes.ends_with(b"\n");
     let part = message.parts.last()?;
     let encoded = bytes.get(part.offset_body as usize..).unwrap_or_default();
-    let digits = encoded.iter().filter(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=')).count();
-    (mid_line || (base64 && digits % 4 != 0)).then(|| format!("it ends before its boundary {boundary:?} closes"))
+    let digits =
+        encoded.iter().filter(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=')).count();
+    (mid_line || (base64 && digits % 4 != 0))
+        .then(|| format!("it ends before its boundary {boundary:?} closes"))
 }

@@ -34,7 +34,8 @@ fn begins_message(bytes: &[u8]) -> bool {
     let (_, after) = split_line(bytes);
     let (next, _) = split_line(after);
     let name = next.iter().position(|b| *b == b':').and_then(|at| next.get(..at));
-    next.starts_with(b">From ") || name.is_some_and(|name| !name.is_empty() && name.iter().all(u8::is_ascii_graphic))
+    next.starts_with(b">From ")
+        || name.is_some_and(|name| !name.is_empty() && name.iter().all(u8::is_ascii_graphic))
 }
 
 fn length_of_message(bytes: &[u8]) -> usize {
@@ -72,7 +73,8 @@ fn unquoted(message: &[u8]) -> Vec<u8> {
 
 fn send(bytes: &[u8], out: &mut Output<'_>) {
     let headers = MessageParser::default().parse_headers(bytes);
-    let id = headers.as_ref().and_then(|headers| headers.message_id()).map(str::trim).filter(|id| !id.is_empty());
+    let id =
+        headers.as_ref().and_then(|headers| headers.message_id()).map(str::trim).filter(|id| !id.is_empty());
     let name = id.map_or_else(|| ContentHash::of(bytes).to_string(), str::to_owned);
     let mtime = headers.as_ref().and_then(|headers| headers.date()).map(mail_parser::DateTime::to_timestamp);
     out.member(MemberHead { name: name.into_bytes(), kind: MemberKind::File, mtime });
@@ -94,7 +96,10 @@ mod tests {
         assert_eq!(said.members[0].0.name, b"1@x");
         assert!(said.members[0].1.ends_with(b"From here on\nFrom the start\n>From x\n\n"));
         assert_eq!(said.members[1].1, b"Subject: two\n\nsecond\n");
-        assert_eq!(said.members[1].0.name, ContentHash::of(b"Subject: two\n\nsecond\n").to_string().as_bytes());
+        assert_eq!(
+            said.members[1].0.name,
+            ContentHash::of(b"Subject: two\n\nsecond\n").to_string().as_bytes()
+        );
     }
 
     #[test]

@@ -7,7 +7,9 @@ mod damage;
 mod mbox;
 
 use super::{Document, Done, Output, charset, html, text};
-use mail_parser::{Address, Encoding, HeaderName, Message, MessageParser, MessagePart, MimeHeaders, PartType};
+use mail_parser::{
+    Address, Encoding, HeaderName, Message, MessageParser, MessagePart, MimeHeaders, PartType,
+};
 use shared::{Format, MemberEnd, MemberHead, MemberKind, Metadata, Refused};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -55,9 +57,18 @@ fn is_mail(message: &Message<'_>) -> bool {
     message.headers().iter().any(|header| {
         matches!(
             header.name,
-            HeaderName::Subject | HeaderName::From | HeaderName::To | HeaderName::Date | HeaderName::Received
-                | HeaderName::MessageId | HeaderName::MimeVersion | HeaderName::ContentType | HeaderName::Sender
-                | HeaderName::ReturnPath | HeaderName::Cc | HeaderName::Bcc
+            HeaderName::Subject
+                | HeaderName::From
+                | HeaderName::To
+                | HeaderName::Date
+                | HeaderName::Received
+                | HeaderName::MessageId
+                | HeaderName::MimeVersion
+                | HeaderName::ContentType
+                | HeaderName::Sender
+                | HeaderName::ReturnPath
+                | HeaderName::Cc
+                | HeaderName::Bcc
         )
     })
 }
@@ -65,7 +76,11 @@ fn is_mail(message: &Message<'_>) -> bool {
 fn metadata(message: &Message<'_>) -> Metadata {
     Metadata {
         title: message.subject().map(str::to_owned),
-        author: message.from().and_then(Address::first).and_then(|a| a.name().or(a.address())).map(str::to_owned),
+        author: message
+            .from()
+            .and_then(Address::first)
+            .and_then(|a| a.name().or_else(|| a.address()))
+            .map(str::to_owned),
         created: message.date().map(mail_parser::DateTime::to_rfc3339),
         from: message.from().map(addresses),
         to: message.to().map(addresses),
@@ -137,7 +152,10 @@ fn is_shown(message: &Message<'_>, id: u32, part: &MessagePart<'_>) -> bool {
         return false;
     }
     message.parts.iter().any(|whole| {
-        let related = whole.content_type().and_then(|kind| kind.subtype()).is_some_and(|s| s.eq_ignore_ascii_case("related"));
+        let related = whole
+            .content_type()
+            .and_then(|kind| kind.subtype())
+            .is_some_and(|s| s.eq_ignore_ascii_case("related"));
         related && matches!(&whole.body, PartType::Multipart(ids) if ids.contains(&id))
     })
 }
@@ -179,9 +197,14 @@ mod tests {
         assert_eq!(said.done.refusal, None);
         assert_eq!(said.metadata.title.as_deref(), Some("Grüße"));
         assert_eq!(said.metadata.created.as_deref(), Some("2024-01-02T03:04:05Z"));
-        assert!(said.text.starts_with("Subject: Grüße\nFrom: Ann <a@x.org>\nTo: b@x.org\n"), "{:?}", said.text);
+        assert!(
+            said.text.starts_with("Subject: Grüße\nFrom: Ann <a@x.org>\nTo: b@x.org\n"),
+            "{:?}",
+            said.text
+        );
         assert!(said.text.contains("Hello you") && !said.text.contains("inner"));
-        let members: Vec<_> = said.members.iter().map(|(head, bytes, _)| (head.name.as_slice(), bytes.as_slice())).collect();
+        let members: Vec<_> =
+            said.members.iter().map(|(head, bytes, _)| (head.name.as_slice(), bytes.as_slice())).collect();
         assert_eq!(members.len(), 2);
         assert_eq!(members[0], (b"t.csv".as_slice(), b"a,b".as_slice()));
         assert!(members[1].1.starts_with(b"Subject: inner"));

@@ -64,9 +64,13 @@ impl Message<'_, '_> {
             return Done::refused(Format::Msg, ENGINE, Refused::Encrypted, "an encrypted message (S/MIME)");
         }
         let cc = self.text("", property::CC);
-        for (name, value) in
-            [("Subject", &facts.title), ("From", &facts.from), ("To", &facts.to), ("Cc", &cc), ("Date", &facts.created)]
-        {
+        for (name, value) in [
+            ("Subject", &facts.title),
+            ("From", &facts.from),
+            ("To", &facts.to),
+            ("Cc", &cc),
+            ("Date", &facts.created),
+        ] {
             if let Some(value) = value.as_ref().filter(|value| !value.trim().is_empty()) {
                 out.line(&format!("{name}: {value}"));
             }
@@ -88,7 +92,8 @@ impl Message<'_, '_> {
 
     fn metadata(&mut self) -> Metadata {
         let name = self.text("", property::SENDER_NAME);
-        let address = self.text("", property::SENDER_SMTP).or_else(|| self.text("", property::SENDER_ADDRESS));
+        let address =
+            self.text("", property::SENDER_SMTP).or_else(|| self.text("", property::SENDER_ADDRESS));
         let from = match (name, address.filter(|address| address.contains('@'))) {
             (Some(name), Some(address)) if name != address => Some(format!("{name} <{address}>")),
             (name, address) => name.or(address),
@@ -117,7 +122,7 @@ impl Message<'_, '_> {
 
     fn html(&mut self) -> Option<String> {
         if let Some(bytes) = self.stream(&stream_name("", property::HTML, "0102")) {
-            return Some(charset::text(&bytes).0.into_owned());
+            return Some(html::decoded(&bytes));
         }
         self.text("", property::HTML)
     }
@@ -125,7 +130,9 @@ impl Message<'_, '_> {
     /// A property that is text, in UTF-16 or in the message's code page.
     fn text(&mut self, storage: &str, number: u16) -> Option<String> {
         if let Some(bytes) = self.stream(&stream_name(storage, number, "001F")) {
-            return Some(encoding_rs::UTF_16LE.decode_without_bom_handling(&bytes).0.trim_end_matches('\0').to_owned());
+            return Some(
+                encoding_rs::UTF_16LE.decode_without_bom_handling(&bytes).0.trim_end_matches('\0').to_owned(),
+            );
         }
         let bytes = self.stream(&stream_name(storage, number, "001E"))?;
         let page = self.value(property::CODE_PAGE, 0x0003).and_then(|value| {
@@ -133,7 +140,9 @@ impl Message<'_, '_> {
             rtf::code_page(number)
         });
         let text = match page {
-            Some(page) if std::str::from_utf8(&bytes).is_err() => page.decode_without_bom_handling(&bytes).0.into_owned(),
+            Some(page) if std::str::from_utf8(&bytes).is_err() => {
+                page.decode_without_bom_handling(&bytes).0.into_owned()
+            }
             _ => charset::text(&bytes).0.into_owned(),
         };
         Some(text.trim_end_matches('\0').to_owned())
@@ -142,7 +151,10 @@ impl Message<'_, '_> {
     fn value(&self, number: u16, kind: u16) -> Option<[u8; 8]> {
         let (entries, _) = self.fixed.get(32..)?.as_chunks::<16>();
         let tag = (u32::from(number) << 16 | u32::from(kind)).to_le_bytes();
-        entries.iter().find(|entry| entry.starts_with(&tag)).and_then(|entry| entry.last_chunk::<8>().copied())
+        entries
+            .iter()
+            .find(|entry| entry.starts_with(&tag))
+            .and_then(|entry| entry.last_chunk::<8>().copied())
     }
 
     /// A time in steps of 100 ns since 1601, as RFC 3339.
@@ -174,8 +186,14 @@ impl Message<'_, '_> {
                 continue;
             }
             let name = [property::LONG_NAME, property::SHORT_NAME, property::DISPLAY_NAME];
-            let name = name.into_iter().find_map(|number| self.text(&storage, number).filter(|name| !name.is_empty()));
-            let head = MemberHead { name: name.unwrap_or_default().into_bytes(), kind: MemberKind::File, mtime: None };
+            let name = name
+                .into_iter()
+                .find_map(|number| self.text(&storage, number).filter(|name| !name.is_empty()));
+            let head = MemberHead {
+                name: name.unwrap_or_default().into_bytes(),
+                kind: MemberKind::File,
+                mtime: None,
+            };
             out.member(head);
             let end = match self.attached(&storage) {
                 Some(bytes) => {

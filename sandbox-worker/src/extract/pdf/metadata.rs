@@ -11,7 +11,8 @@ const XMP_MAX: usize = 4 << 20;
 /// Reads both; the dictionary wins.
 pub(super) fn of(pdf: &Document) -> Metadata {
     let info = pdf.metadata();
-    let date = |parsed: Option<Date>, raw: &Option<String>| parsed.map(Date::to_iso8601).or_else(|| raw.clone());
+    let date =
+        |parsed: Option<Date>, raw: &Option<String>| parsed.map(Date::to_iso8601).or_else(|| raw.clone());
     let mut facts = Metadata {
         created: date(info.creation_date_parsed(), &info.creation_date),
         modified: date(info.mod_date_parsed(), &info.mod_date),
@@ -71,7 +72,9 @@ fn take(facts: &mut Metadata, property: &str, value: &str) {
     };
     let value = value.trim();
     if !value.is_empty() && field.as_ref().is_none_or(|old| old.trim().is_empty()) {
-        *field = Some(quick_xml::escape::unescape(value).map_or_else(|_| value.to_owned(), |text| text.into_owned()));
+        *field = Some(
+            quick_xml::escape::unescape(value).map_or_else(|_| value.to_owned(), |text| text.into_owned()),
+        );
     }
 }
 
@@ -79,7 +82,8 @@ fn take(facts: &mut Metadata, property: &str, value: &str) {
 pub(super) fn seconds(date: Date) -> i64 {
     let (year, month) = (i64::from(date.year), i64::from(date.month));
     let (year, month) = if month <= 2 { (year - 1, month + 9) } else { (year, month - 3) };
-    let days = 365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400)
+    let days = 365 * year + year.div_euclid(4) - year.div_euclid(100)
+        + year.div_euclid(400)
         + (153 * month + 2) / 5
         + i64::from(date.day)
         - 719_469;

@@ -33,7 +33,12 @@ pub(super) fn read(pdf: &Document, total: usize, out: &mut Output<'_>) -> Read {
         let extracted = pdf.page(index).and_then(|page| {
             let order = ReadingOrder::Content;
             let extracted = pdfboss_output::extract_text_reporting_cached_with(
-                Immediate(pdf), &page, &fonts, hidden.as_ref(), None, order,
+                Immediate(pdf),
+                &page,
+                &fonts,
+                hidden.as_ref(),
+                None,
+                order,
             );
             block_on(extracted).map(|(text, report)| (page, text, report))
         });
@@ -47,7 +52,6 @@ pub(super) fn read(pdf: &Document, total: usize, out: &mut Output<'_>) -> Read {
     read
 }
 
-#[expect(clippy::too_many_arguments, reason = "the one place where a page, its text and the sums over all pages meet")]
 fn one(
     pdf: &Document,
     page: &Page,
@@ -103,7 +107,9 @@ fn loss(report: &ExtractReport, text: &str) -> Option<(Refused, String)> {
 }
 
 fn is_a_picture(pdf: &Document, page: &Page, fonts: &FontCache) -> bool {
-    let Ok((images, _)) = pdfboss_text::placed_images_reporting_cached(pdf, page, fonts) else { return false };
+    let Ok((images, _)) = pdfboss_text::placed_images_reporting_cached(pdf, page, fonts) else {
+        return false;
+    };
     let area = |x0: f32, y0: f32, x1: f32, y1: f32| (x1 - x0).max(0.0) * (y1 - y0).max(0.0);
     let page_box = page.crop_box;
     let whole = area(page_box.x0, page_box.y0, page_box.x1, page_box.y1);

@@ -3,7 +3,7 @@
 //! It may panic on damage that the first one took. That must not cost what is known by then, so a panic counts as "no".
 
 use super::super::Output;
-use lopdf::Document;
+use lopdf::{Document, LoadOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(super) const ENGINE: &str = "lopdf 0.47";
@@ -28,7 +28,9 @@ pub(super) fn read(bytes: &[u8], passwords: &[String], out: &mut Output<'_>) -> 
 fn texts(bytes: &[u8], passwords: &[String]) -> Vec<String> {
     let first = Document::load_mem(bytes).ok();
     let opened = first.or_else(|| {
-        passwords.iter().find_map(|password| Document::load_mem_with_password(bytes, password).ok())
+        passwords.iter().find_map(|password| {
+            Document::load_mem_with_options(bytes, LoadOptions::with_password(password)).ok()
+        })
     });
     let Some(pdf) = opened else { return Vec::new() };
     let pages = pdf.get_pages();

@@ -148,7 +148,11 @@ impl Reader<'_> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let length = rest.iter().take(32).take_while(|b| b.is_ascii_alphabetic()).count();
         let (word, rest) = rest.split_at(length);
-        let digits = rest.iter().take(11).enumerate().take_while(|(n, b)| b.is_ascii_digit() || (*n == 0 && **b == b'-'));
+        let digits = rest
+            .iter()
+            .take(11)
+            .enumerate()
+            .take_while(|(n, b)| b.is_ascii_digit() || (*n == 0 && **b == b'-'));
         let digits = digits.count();
         let number = rest.get(..digits).and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
         self.at += length + digits;
@@ -288,17 +292,65 @@ impl Reader<'_> {
 fn is_silent(word: &str) -> bool {
     matches!(
         word,
-        "colortbl" | "stylesheet" | "pict" | "objdata" | "objclass" | "objname" | "fldinst" | "listtable" | "filetbl"
-            | "listoverridetable" | "rsidtbl" | "generator" | "themedata" | "colorschememapping" | "latentstyles"
-            | "datastore" | "xmlnstbl" | "mmathPr" | "nonshppict" | "bkmkstart" | "bkmkend" | "revtbl" | "tc" | "xe"
-            | "private" | "template" | "operator" | "ftnsep" | "ftnsepc" | "aftnsep" | "aftnsepc" | "pntext" | "pgptbl"
-            | "keycode" | "sp" | "panose" | "falt" | "fontemb" | "blipuid" | "picprop" | "pnseclvl" | "htmltag"
+        "colortbl"
+            | "stylesheet"
+            | "pict"
+            | "objdata"
+            | "objclass"
+            | "objname"
+            | "fldinst"
+            | "listtable"
+            | "filetbl"
+            | "listoverridetable"
+            | "rsidtbl"
+            | "generator"
+            | "themedata"
+            | "colorschememapping"
+            | "latentstyles"
+            | "datastore"
+            | "xmlnstbl"
+            | "mmathPr"
+            | "nonshppict"
+            | "bkmkstart"
+            | "bkmkend"
+            | "revtbl"
+            | "tc"
+            | "xe"
+            | "private"
+            | "template"
+            | "operator"
+            | "ftnsep"
+            | "ftnsepc"
+            | "aftnsep"
+            | "aftnsepc"
+            | "pntext"
+            | "pgptbl"
+            | "keycode"
+            | "sp"
+            | "panose"
+            | "falt"
+            | "fontemb"
+            | "blipuid"
+            | "picprop"
+            | "pnseclvl"
+            | "htmltag"
     )
 }
 
 /// Destinations that are marked as ignorable, and have text all the same.
 fn is_heard(word: &str) -> bool {
-    matches!(word, "shppict" | "shpinst" | "shptxt" | "annotation" | "footnote" | "ud" | "fldrslt" | "result" | "atnauthor")
+    matches!(
+        word,
+        "shppict"
+            | "shpinst"
+            | "shptxt"
+            | "annotation"
+            | "footnote"
+            | "ud"
+            | "fldrslt"
+            | "result"
+            | "atnauthor"
+    )
 }
 
 fn by_code_page(number: i32) -> Option<&'static Encoding> {
