@@ -8,6 +8,7 @@ mod output;
 mod stream;
 
 mod archive;
+mod charset;
 mod epub;
 mod html;
 mod mail;
@@ -19,6 +20,9 @@ mod pdf;
 mod rtf;
 mod text;
 mod xml;
+
+#[cfg(test)]
+mod testing;
 
 pub use output::{Frames, Output};
 
