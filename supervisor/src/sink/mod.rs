@@ -1,11 +1,16 @@
 //! Where text goes. A sink acknowledges what it holds durably, and nothing before.
+//!
+//! The sinks know nothing of the ledger: what must be written again after damage is the caller's to say.
 
 pub mod embedded;
+mod query;
+mod snippet;
 pub mod texts;
+mod words;
 
 use crate::rules::kind::State;
 use shared::DocumentId;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A document's text on its way into a sink: it replaces all that the sink holds of this document, at once.
@@ -46,10 +51,55 @@ pub enum SinkError {
     Texts { path: PathBuf, message: String },
 }
 
-impl std::fmt::Display for SinkError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the sink")
+impl SinkError {
+    /// What an error of the file system means at this path: a full disk is told from all else.
+    pub(crate) fn io(path: &Path, source: std::io::Error) -> Self {
+        let path = path.to_owned();
+        if is_full(&source) { SinkError::Full { path } } else { SinkError::Io { path, source } }
     }
 }
 
-impl std::error::Error for SinkError {}
+/// No space, or no more of it for this user.
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
+}
+
+impl std::fmt::Display for SinkError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            SinkError::Full { path } => write!(f, "no space left on the disk that holds {}", path.display()),
+            SinkError::Index { path, message } => {
+                write!(f, "the index in {} cannot be used: {message}", path.display())
+            }
+            SinkError::Io { path, .. } => write!(f, "cannot read or write {}", path.display()),
+            SinkError::Texts { path, message } => {
+                write!(f, "the kept texts in {} cannot be used: {message}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for SinkError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            SinkError::Io { source, .. } => Some(source),
+            SinkError::Full { .. } | SinkError::Index { .. } | SinkError::Texts { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_from_other_errors_and_names_the_path() {
+        let error = |number| SinkError::io(Path::new("/s/index"), std::io::Error::from_raw_os_error(number));
+        assert!(
+            matches!(error(nix::libc::ENOSPC), SinkError::Full { path } if path == Path::new("/s/index"))
+        );
+        assert!(matches!(error(nix::libc::EDQUOT), SinkError::Full { .. }));
+        assert!(matches!(error(nix::libc::EIO), SinkError::Io { .. }));
+        assert_eq!(error(nix::libc::ENOSPC).to_string(), "no space left on the disk that holds /s/index");
+    }
+}
