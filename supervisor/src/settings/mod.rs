@@ -1,0 +1,157 @@
+//! Settings: what a TOML file, `--set KEY=VALUE` and the command line say, checked as a whole before anything starts.
+//!
+//! What was written is a TOML table; [`Settings`] is complete and checked. There are no others. All errors are reported
+//! at once; an unknown key is one. Reading them touches nothing but the settings file and the file of passwords.
+
+mod read;
+mod reference;
+mod section;
+mod units;
+
+pub use reference::reference;
+pub use section::SettingError;
+
+use crate::rules::kind::{Class, Kind};
+use globset::GlobSet;
+use shared::{Format, Layer, Layers, Limits};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Complete and checked.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub limits: Limits,
+    /// Of the large lane.
+    pub large: Limits,
+    pub retry: Retry,
+    pub kinds: BTreeMap<Kind, KindPolicy>,
+    pub policy: Policy,
+    pub cage: Cage,
+    pub passwords: Vec<String>,
+    pub connectors: Vec<Connector>,
+    /// Children at a time; `None`: as many as the machine has processors and memory for.
+    pub children: Option<usize>,
+    /// Below which share of its documents in one listing a source may lose them without a person's word.
+    pub deletion_guard: f64,
+}
+
+/// `[retry]`. Times in ms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    pub attempts: u32,
+    pub floor_ms: u64,
+    pub cap_ms: u64,
+    pub max_crashes: u32,
+}
+
+/// `[kinds."time.wall"]`: what is set differs from the default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KindPolicy {
+    pub class: Option<Class>,
+    pub attempts: Option<u32>,
+    pub delay_ms: Option<u64>,
+}
+
+/// `[policy]`.
+#[derive(Debug, Clone, Default)]
+pub struct Policy {
+    /// Only items that one of these matches, where there are any. Matched against the raw bytes of the path below the
+    /// root: `*` and `?` do not cross `/`, `**` does. Directories are walked whatever this says.
+    pub include: Option<GlobSet>,
+    /// No item that one of these matches; a directory that one matches is not walked.
+    pub exclude: Option<GlobSet>,
+    pub max_age_ms: Option<u64>,
+    /// Only these formats, where there are any.
+    pub types: Option<Vec<Format>>,
+}
+
+/// `[cage]`.
+#[derive(Debug, Clone)]
+pub struct Cage {
+    /// Without one of these the run refuses to start.
+    pub require: Layers,
+    /// Documents of the fault language are carried out.
+    pub faults: bool,
+    /// The first of the user ids that children get where started by root.
+    pub uid_base: u32,
+    /// Left out on purpose: in test builds only.
+    pub omit: Layers,
+    /// The worker's program; `None`: beside our own.
+    pub worker: Option<PathBuf>,
+}
+
+/// `[[connector]]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Connector {
+    pub name: String,
+    pub path: PathBuf,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Retry { attempts: 5, floor_ms: 60_000, cap_ms: 6 * 3_600_000, max_crashes: 3 }
+    }
+}
+
+/// What every Linux that this runs on gives without any privilege: less than this is no cage.
+const REQUIRED: &[Layer] = &[
+    Layer::Descriptors,
+    Layer::Environment,
+    Layer::NoNewPrivileges,
+    Layer::SeccompZygote,
+    Layer::ParentDeath,
+    Layer::Rlimits,
+    Layer::NotDumpable,
+    Layer::MemoryBudget,
+    Layer::SeccompChild,
+];
+
+impl Default for Cage {
+    fn default() -> Self {
+        Cage {
+            require: REQUIRED.iter().copied().collect(),
+            faults: false,
+            // Above the ranges that systemd, container engines and useradd hand out.
+            uid_base: 1_900_000_000,
+            omit: Layers::NONE,
+            worker: None,
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let limits = Limits::default();
+        Settings {
+            large: large_lane(&limits),
+            limits,
+            retry: Retry::default(),
+            kinds: BTreeMap::new(),
+            policy: Policy::default(),
+            cage: Cage::default(),
+            passwords: Vec::new(),
+            connectors: Vec::new(),
+            children: None,
+            deletion_guard: 0.1,
+        }
+    }
+}
+
+/// How much more the large lane allows.
+const LARGE_LANE: u64 = 4;
+
+/// The large lane that goes with these limits: four times what one child may use. What the supervisor itself counts
+/// (input, fetch, expansion, ratio, depth, entries) sends nothing to the large lane and is the same there.
+fn large_lane(limits: &Limits) -> Limits {
+    Limits {
+        wall_ms: limits.wall_ms.saturating_mul(LARGE_LANE),
+        stalled_ms: limits.stalled_ms.saturating_mul(LARGE_LANE),
+        cpu_ms: limits.cpu_ms.saturating_mul(LARGE_LANE),
+        memory: limits.memory.saturating_mul(LARGE_LANE),
+        output: limits.output.saturating_mul(LARGE_LANE),
+        ..limits.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests;
