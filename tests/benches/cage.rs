@@ -28,7 +28,8 @@ const DOCUMENTS: usize = 300;
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     let on = |name: &str| wanted.is_empty() || wanted.iter().any(|word| word == name);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime can be made");
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime can be made");
     if on("isolation") {
         runtime.block_on(isolation());
     }
@@ -105,7 +106,8 @@ fn spread(name: &str, unit: &str, values: &[f64]) {
 }
 
 fn floor(mib: usize) -> f64 {
-    let output = Command::new(env!("CARGO_BIN_EXE_floor")).args([mib.to_string(), DOCUMENTS.to_string()]).output();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_floor")).args([mib.to_string(), DOCUMENTS.to_string()]).output();
     let output = output.expect("the floor's program starts");
     median(String::from_utf8_lossy(&output.stdout).lines().filter_map(|line| line.parse().ok()).collect())
 }
@@ -121,7 +123,9 @@ async fn small(pool: &Pool) -> f64 {
 }
 
 async fn isolation() {
-    println!("== isolation of one small document ({ROUNDS} rounds of {DOCUMENTS}; medians, lowest and highest round)");
+    println!(
+        "== isolation of one small document ({ROUNDS} rounds of {DOCUMENTS}; medians, lowest and highest round)"
+    );
     let pool = Pool::start(&cage(Layers::NONE), 1).await.expect("the cage stands");
     let (mut floors, mut caged, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {

@@ -14,8 +14,16 @@ const PROGRAMS: Programs = Programs {
 };
 
 /// What may differ: how often, when and at what price.
-const BESIDE: [&str; 8] =
-    ["attempts", "first_seen", "first_failed", "last_attempt", "next_attempt", "usage", "evidence", "same_as"];
+const BESIDE: [&str; 8] = [
+    "attempts",
+    "first_seen",
+    "first_failed",
+    "last_attempt",
+    "next_attempt",
+    "usage",
+    "evidence",
+    "same_as",
+];
 
 /// All that must be the same, texts and a search included.
 fn picture(scratch: &Scratch) -> BTreeMap<String, Value> {

@@ -24,8 +24,13 @@ fn every_fixture_comes_to_the_end_that_the_manifest_names() {
             wrong.push(format!("{}: no record", expected.path));
             continue;
         };
-        if record["state"] != expected.state.as_str() || expected.kind.is_some() && record["kind"].as_str() != expected.kind.as_deref() {
-            wrong.push(format!("{}: {} {} {}", expected.path, record["state"], record["kind"], record["message"]));
+        if record["state"] != expected.state.as_str()
+            || expected.kind.is_some() && record["kind"].as_str() != expected.kind.as_deref()
+        {
+            wrong.push(format!(
+                "{}: {} {} {}",
+                expected.path, record["state"], record["kind"], record["message"]
+            ));
         }
         if let Some(snippet) = &expected.snippet {
             let text = folded(&scratch.text(record["id"].as_str().expect("an id is a string")));
@@ -40,7 +45,8 @@ fn every_fixture_comes_to_the_end_that_the_manifest_names() {
 
 #[test]
 fn with_the_fault_language_on_each_fault_document_gets_its_kind() {
-    let scratch = Scratch::new(PROGRAMS).with("cage.faults=true").with("limits.cpu='1s'").with("limits.memory='64MiB'");
+    let scratch =
+        Scratch::new(PROGRAMS).with("cage.faults=true").with("limits.cpu='1s'").with("limits.memory='64MiB'");
     over_the_fixtures(&scratch);
     let records = scratch.list();
     for expected in manifest::read().document {

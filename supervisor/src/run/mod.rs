@@ -166,7 +166,7 @@ fn open(state: &Path) -> Result<Opened, RunError> {
 /// All that lives as long as the connectors.
 struct Session {
     desk: Desk,
-    writer: JoinHandle<Result<Store, RunError>>,
+    writer: JoinHandle<Result<(), RunError>>,
     window: Window,
     width: usize,
 }

@@ -69,8 +69,8 @@ pub async fn run(
     readers: Arc<Readers>,
     mut inbox: mpsc::Receiver<Message>,
     in_hand: InHand,
-) -> Result<Store, RunError> {
-    let mut writer = Writer { store: Some(store), ledger, readers, in_hand };
+) -> Result<(), RunError> {
+    let writer = Writer { store: Arc::new(Mutex::new(store)), ledger, readers, in_hand };
     loop {
         let (batch, end) = gather(&mut inbox).await;
         if !batch.is_empty() {
@@ -79,7 +79,7 @@ pub async fn run(
         match end {
             End::Full => {}
             End::Flush(answer) => drop(answer.send(())),
-            End::Closed => return writer.store.ok_or(RunError::Ended),
+            End::Closed => return Ok(()),
         }
     }
 }
@@ -120,14 +120,14 @@ async fn gather(inbox: &mut mpsc::Receiver<Message>) -> (Vec<Work>, End) {
 }
 
 struct Writer {
-    store: Option<Store>,
+    store: Arc<Mutex<Store>>,
     ledger: LedgerHandle,
     readers: Arc<Readers>,
     in_hand: InHand,
 }
 
 impl Writer {
-    async fn commit(&mut self, batch: Vec<Work>) -> Result<(), RunError> {
+    async fn commit(&self, batch: Vec<Work>) -> Result<(), RunError> {
         let documents: Vec<_> = batch.iter().map(|work| work.doc).collect();
         let batch = self.current(batch).await?;
         let (work, refused) = self.to_sink(batch).await?;
@@ -162,19 +162,27 @@ impl Writer {
     }
 
     /// Makes it true in the sink: kept texts first, then the index.
-    async fn to_sink(
-        &mut self,
-        work: Vec<Work>,
-    ) -> Result<(Vec<Work>, HashMap<DocumentId, NotTaken>), RunError> {
-        let mut store = self.store.take().ok_or(RunError::Ended)?;
-        let done = tokio::task::spawn_blocking(move || {
-            let refused = into_store(&mut store, &work);
-            (store, work, refused)
-        });
-        let (store, work, refused) = done.await.map_err(|_| RunError::Ended)?;
-        self.store = Some(store);
+    async fn to_sink(&self, work: Vec<Work>) -> Result<(Vec<Work>, HashMap<DocumentId, NotTaken>), RunError> {
+        let done = self
+            .with_store(move |store| {
+                let refused = into_store(store, &work)?;
+                Ok((work, refused))
+            })
+            .await?;
         fault_point::reach(Point::BetweenIndexAndLedger);
-        Ok((work, refused?))
+        Ok(done)
+    }
+
+    /// Works on the stores, on a thread that may block.
+    async fn with_store<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Store) -> Result<T, SinkError> + Send + 'static,
+    ) -> Result<T, RunError> {
+        let store = self.store.clone();
+        let done = tokio::task::spawn_blocking(move || {
+            work(&mut store.lock().unwrap_or_else(PoisonError::into_inner))
+        });
+        Ok(done.await.map_err(|_| RunError::Ended)??)
     }
 
     /// The kept texts that these documents had so far.
@@ -195,7 +203,7 @@ impl Writer {
     }
 
     /// What was overtaken while the index committed: the sink goes back to what the ledger says it holds.
-    async fn put_right(&mut self, applied: Vec<Applied>) -> Result<(), RunError> {
+    async fn put_right(&self, applied: Vec<Applied>) -> Result<(), RunError> {
         let overtaken: Vec<Record> = applied
             .into_iter()
             .filter_map(|applied| match applied {
@@ -206,18 +214,11 @@ impl Writer {
         if overtaken.is_empty() {
             return Ok(());
         }
-        let mut store = self.store.take().ok_or(RunError::Ended)?;
-        let done = tokio::task::spawn_blocking(move || {
-            let outcome = back_to_the_ledger(&mut store, &overtaken);
-            (store, outcome)
-        });
-        let (store, outcome) = done.await.map_err(|_| RunError::Ended)?;
-        self.store = Some(store);
-        Ok(outcome?)
+        self.with_store(move |store| back_to_the_ledger(store, &overtaken)).await
     }
 
     /// Forgets kept texts that nobody refers to any more.
-    async fn forget(&mut self, texts: Vec<ContentHash>) -> Result<(), RunError> {
+    async fn forget(&self, texts: Vec<ContentHash>) -> Result<(), RunError> {
         let texts: HashSet<_> = texts.into_iter().collect();
         if texts.is_empty() {
             return Ok(());
@@ -239,14 +240,7 @@ impl Writer {
         if unused.is_empty() {
             return Ok(());
         }
-        let mut store = self.store.take().ok_or(RunError::Ended)?;
-        let done = tokio::task::spawn_blocking(move || {
-            let outcome = store.texts.forget(&unused);
-            (store, outcome)
-        });
-        let (store, outcome) = done.await.map_err(|_| RunError::Ended)?;
-        self.store = Some(store);
-        Ok(outcome?)
+        self.with_store(move |store| store.texts.forget(&unused)).await
     }
 }
 
