@@ -45,11 +45,11 @@ pub(crate) fn enter(hello: &Hello, parent: Pid) -> Result<Cage, Failed> {
     standing.put_up(Layer::Environment, empty_environment);
     standing.put_up(Layer::Descriptors, only_fixed_descriptors);
     // Fails only for the leader of a session, which then needs no new one.
-    drop(setsid());
+    setsid().ok();
     sys::set_stack_bounds_of(STACK).map_err(Failed::at("stack"))?;
     sys::install_handlers().map_err(Failed::at("handlers"))?;
     // First to go when the machine runs out of memory. Where it is not allowed, others are as likely.
-    drop(namespaces::put("/proc/self/oom_score_adj", "1000"));
+    namespaces::put("/proc/self/oom_score_adj", "1000").ok();
     let memory_use = File::open("/proc/self/statm").ok();
     enter_namespaces(hello, &mut standing);
     fixed_limits().map_err(Failed::at("limits"))?;
@@ -172,7 +172,7 @@ fn die_with(parent: Pid) -> Result<(), Failed> {
 
 fn drop_capabilities() -> Result<(), Failed> {
     // EPERM where there is no capability to begin with: then there is nothing to lock.
-    drop(sys::set_securebits());
+    sys::set_securebits().ok();
     sys::drop_capabilities().map_err(Failed::at("capset"))?;
     if sys::has_capabilities().map_err(Failed::at("capget"))? {
         return Err(Failed::at("capabilities are left")(Errno::EPERM));

@@ -26,5 +26,10 @@ pub(crate) use process::{
     set_stack_bounds_of, sleep_for_ever, ignore_child_ends, tune_malloc,
 };
 pub(crate) use signals::{install_handlers};
-pub(crate) use sins::Sin;
+#[cfg(test)]
+pub(crate) use sins::forbidden_names;
+pub(crate) use sins::{
+    abort, breakpoint, divide_by_zero, forbidden_call, illegal_instruction, is_open, map_anonymous, native_block,
+    native_growth, null_read, question, raise, read_from, through_int80, unaligned_read, wait, wild_jump, write_to,
+};
 pub(crate) use socket::{MessageError, adopt_control, receive, send};
