@@ -44,6 +44,8 @@ pub(crate) fn enter(hello: &Hello, parent: Pid) -> Result<Cage, Failed> {
     one_thread()?;
     standing.put_up(Layer::Environment, empty_environment);
     standing.put_up(Layer::Descriptors, only_fixed_descriptors);
+    // Before any file of our own can take its number.
+    standing.put_up(Layer::LandlockChild, leave_ruleset);
     // Fails only for the leader of a session, which then needs no new one.
     setsid().ok();
     sys::set_stack_bounds_of(STACK).map_err(Failed::at("stack"))?;
@@ -60,7 +62,6 @@ pub(crate) fn enter(hello: &Hello, parent: Pid) -> Result<Cage, Failed> {
     }
     standing.stands(Layer::NoNewPrivileges);
     standing.put_up(Layer::LandlockZygote, landlock::enter);
-    standing.put_up(Layer::LandlockChild, leave_ruleset);
     if standing.layers().has(Layer::PidNamespace) && !standing.omits(Layer::PidNamespace) {
         // Without a first process the namespace admits no other: no child could be made.
         namespaces::start_keeper()?;
