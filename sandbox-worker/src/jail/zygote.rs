@@ -21,7 +21,8 @@ use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 /// The limit on the stack, in bytes.
 const STACK: u64 = 8 << 20;
 /// Layers that each child puts up for itself, and fails over where it cannot.
-const OF_CHILDREN: [Layer; 4] = [Layer::Rlimits, Layer::NotDumpable, Layer::MemoryBudget, Layer::SeccompChild];
+const OF_CHILDREN: [Layer; 4] =
+    [Layer::Rlimits, Layer::NotDumpable, Layer::MemoryBudget, Layer::SeccompChild];
 
 /// A cage that stands.
 #[derive(Debug)]

@@ -52,6 +52,9 @@ fn note(offset: usize, value: u64) {
 }
 
 extern "C" fn on_crash(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // Where the parser asked the processor to mind alignment, the handler would fault over its own unaligned words.
+    // SAFETY: clears one flag of the processor; the context puts the parser's own back.
+    unsafe { std::arch::asm!("pushfq", "and qword ptr [rsp], ~0x40000", "popfq") };
     // SAFETY: the kernel gives a handler with SA_SIGINFO a siginfo and a ucontext that live until it returns.
     let (info, context) = unsafe { (&*info, &mut *context.cast::<libc::ucontext_t>()) };
     let [pc, sp, fp] = registers(context);
