@@ -484,3 +484,15 @@ fn children_die_with_their_zygote() {
     zygote.process.kill().unwrap();
     assert_eq!(reap(&pidfd), Death::Killed(libc::SIGKILL));
 }
+
+#[test]
+#[ignore = "prints what a document costs here; asserts nothing"]
+fn cost_of_a_document() {
+    let zygote = start(|_| {});
+    let begun = std::time::Instant::now();
+    for _ in 0..1000 {
+        zygote.carry_out(Format::Text, b"Plain words.", usize::MAX);
+    }
+    let report = format!("{:?} a document, zygote {} KiB\n", begun.elapsed() / 1000, zygote.touched_kib);
+    std::io::stderr().write_all(report.as_bytes()).unwrap();
+}
