@@ -62,8 +62,9 @@ pub(super) fn enter_user() -> Result<(), Failed> {
 }
 
 pub(super) fn put(path: &str, text: &str) -> Result<(), Failed> {
-    std::fs::write(path, text).map_err(|error| {
-        Failed { step: path.to_owned(), errno: Errno::from_raw(error.raw_os_error().unwrap_or(0)) }
+    std::fs::write(path, text).map_err(|error| Failed {
+        step: path.to_owned(),
+        errno: Errno::from_raw(error.raw_os_error().unwrap_or(0)),
     })
 }
 

@@ -21,7 +21,8 @@ use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 /// The limit on the stack, in bytes.
 const STACK: u64 = 8 << 20;
 /// Layers that each child puts up for itself, and fails over where it cannot.
-const OF_CHILDREN: [Layer; 4] = [Layer::Rlimits, Layer::NotDumpable, Layer::MemoryBudget, Layer::SeccompChild];
+const OF_CHILDREN: [Layer; 4] =
+    [Layer::Rlimits, Layer::NotDumpable, Layer::MemoryBudget, Layer::SeccompChild];
 
 /// A cage that stands.
 #[derive(Debug)]
@@ -44,12 +45,14 @@ pub(crate) fn enter(hello: &Hello, parent: Pid) -> Result<Cage, Failed> {
     one_thread()?;
     standing.put_up(Layer::Environment, empty_environment);
     standing.put_up(Layer::Descriptors, only_fixed_descriptors);
+    // Before any file of our own can take its number.
+    standing.put_up(Layer::LandlockChild, leave_ruleset);
     // Fails only for the leader of a session, which then needs no new one.
-    drop(setsid());
+    setsid().ok();
     sys::set_stack_bounds_of(STACK).map_err(Failed::at("stack"))?;
     sys::install_handlers().map_err(Failed::at("handlers"))?;
     // First to go when the machine runs out of memory. Where it is not allowed, others are as likely.
-    drop(namespaces::put("/proc/self/oom_score_adj", "1000"));
+    namespaces::put("/proc/self/oom_score_adj", "1000").ok();
     let memory_use = File::open("/proc/self/statm").ok();
     enter_namespaces(hello, &mut standing);
     fixed_limits().map_err(Failed::at("limits"))?;
@@ -60,7 +63,6 @@ pub(crate) fn enter(hello: &Hello, parent: Pid) -> Result<Cage, Failed> {
     }
     standing.stands(Layer::NoNewPrivileges);
     standing.put_up(Layer::LandlockZygote, landlock::enter);
-    standing.put_up(Layer::LandlockChild, leave_ruleset);
     if standing.layers().has(Layer::PidNamespace) && !standing.omits(Layer::PidNamespace) {
         // Without a first process the namespace admits no other: no child could be made.
         namespaces::start_keeper()?;
@@ -172,7 +174,7 @@ fn die_with(parent: Pid) -> Result<(), Failed> {
 
 fn drop_capabilities() -> Result<(), Failed> {
     // EPERM where there is no capability to begin with: then there is nothing to lock.
-    drop(sys::set_securebits());
+    sys::set_securebits().ok();
     sys::drop_capabilities().map_err(Failed::at("capset"))?;
     if sys::has_capabilities().map_err(Failed::at("capget"))? {
         return Err(Failed::at("capabilities are left")(Errno::EPERM));
