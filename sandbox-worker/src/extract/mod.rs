@@ -4,8 +4,13 @@
 //! the document really is, which engine read it, and what stood in the way. It may panic, allocate or spin: the cage
 //! makes a record of that. It must never claim success where it skipped something and knows it.
 
+mod events;
 mod output;
+mod package;
 mod stream;
+
+#[cfg(test)]
+mod testing;
 
 mod archive;
 mod epub;

@@ -1,0 +1,108 @@
+//! Documents inside of an OLE document: Word's `ObjectPool`, Excel's `MBD…` storages. Each is a member.
+//!
+//! An embedded document is a folder of the same file. It becomes a file again by copying its streams into a new one, which
+//! is no larger than the file it came from.
+
+use crate::extract::{Output, ooxml, stream};
+use shared::{MemberEnd, MemberHead, MemberKind, Refusal, Refused};
+use std::io::{Cursor, Read, Write};
+use std::path::{Path, PathBuf};
+
+type File<'a> = cfb::CompoundFile<Cursor<&'a [u8]>>;
+
+/// The most objects that are looked at: 10,000. Beyond, the document is refused as partial.
+const OBJECTS_MAX: usize = 10_000;
+
+/// Says the members.
+///
+/// # Errors
+/// Where there are more than are looked at.
+pub(super) fn extract(bytes: &[u8], out: &mut Output<'_>) -> Result<(), Refusal> {
+    // A file that the text's engine reads and this one does not has no objects that could be told.
+    let Ok(mut file) = File::open(Cursor::new(bytes)) else { return Ok(()) };
+    let folders: Vec<PathBuf> = file
+        .walk()
+        .filter(|entry| entry.is_storage() && holds_object(entry.path()))
+        .map(|entry| entry.path().to_path_buf())
+        .take(OBJECTS_MAX + 1)
+        .collect();
+    for folder in folders.iter().take(OBJECTS_MAX) {
+        if let Some((name, object)) = object(&mut file, folder) {
+            out.member(MemberHead { name, kind: MemberKind::File, mtime: None });
+            match object {
+                Ok(bytes) => {
+                    out.member_data(&bytes);
+                    out.member_end(MemberEnd::Whole);
+                }
+                Err(refusal) => out.member_end(MemberEnd::Failed(refusal)),
+            }
+            out.progress(out.counts().1, folders.len() as u64);
+        }
+    }
+    if folders.len() > OBJECTS_MAX {
+        let message = format!("more than {OBJECTS_MAX} embedded objects");
+        return Err(Refusal { why: Refused::Unsupported, message });
+    }
+    Ok(())
+}
+
+fn holds_object(path: &Path) -> bool {
+    let parts: Vec<String> = path.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+    match parts.as_slice() {
+        [_, pool, _] => pool == "ObjectPool",
+        [_, name] => name.starts_with("MBD"),
+        _ => false,
+    }
+}
+
+/// The name and the bytes of the object in `folder`, if it is a document.
+fn object(file: &mut File<'_>, folder: &Path) -> Option<(Vec<u8>, Result<Vec<u8>, Refusal>)> {
+    let base = folder.file_name().unwrap_or_default().to_string_lossy().into_owned().into_bytes();
+    if let Some(native) = read(file, &folder.join("\u{1}Ole10Native")) {
+        let (name, bytes) = native.ok().as_deref().and_then(ooxml::unwrapped)?;
+        return Some((if name.is_empty() { base } else { name }, Ok(bytes)));
+    }
+    for name in ["Package", "CONTENTS", "EmbeddedOdf"] {
+        if let Some(bytes) = read(file, &folder.join(name)) {
+            return Some((base, bytes));
+        }
+    }
+    let documents = ["WordDocument", "Workbook", "Book", "PowerPoint Document", "VisioDocument"];
+    let is_document = documents.iter().any(|name| file.is_stream(folder.join(name)));
+    is_document.then(|| (base, rebuilt(file, folder)))
+}
+
+fn read(file: &mut File<'_>, path: &Path) -> Option<Result<Vec<u8>, Refusal>> {
+    if !file.is_stream(path) {
+        return None;
+    }
+    let what = path.to_string_lossy().into_owned();
+    Some(match file.open_stream(path) {
+        Ok(source) => stream::read_capped(source, stream::PART_CAP).map_err(|error| error.refusal(&what)),
+        Err(error) => Err(Refusal { why: Refused::Malformed, message: format!("{what}: {error}") }),
+    })
+}
+
+/// The folder as a file of its own.
+fn rebuilt(file: &mut File<'_>, folder: &Path) -> Result<Vec<u8>, Refusal> {
+    let failed = |error: std::io::Error| Refusal { why: Refused::Malformed, message: error.to_string() };
+    let mut copy = cfb::CompoundFile::create(Cursor::new(Vec::new())).map_err(failed)?;
+    let entries: Vec<(PathBuf, bool)> = file
+        .walk_storage(folder)
+        .map_err(failed)?
+        .skip(1)
+        .map(|entry| (entry.path().to_path_buf(), entry.is_stream()))
+        .collect();
+    for (path, is_stream) in entries {
+        let inner = Path::new("/").join(path.strip_prefix(folder).unwrap_or(&path));
+        if is_stream {
+            let mut bytes = Vec::new();
+            file.open_stream(&path).and_then(|mut source| source.read_to_end(&mut bytes)).map_err(failed)?;
+            copy.create_stream(inner).and_then(|mut target| target.write_all(&bytes)).map_err(failed)?;
+        } else {
+            copy.create_storage(inner).map_err(failed)?;
+        }
+    }
+    copy.flush().map_err(failed)?;
+    Ok(copy.into_inner().into_inner())
+}
