@@ -11,15 +11,32 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const FORMATS: &[&str] = &[
-    "7z", "cab", "doc", "docx", "epub", "gzip", "odf", "ole-encrypted-ooxml", "other", "ppt", "pptx", "pub", "rar", "tar",
-    "vsdx", "xls", "xlsx", "zip",
+    "7z",
+    "cab",
+    "doc",
+    "docx",
+    "epub",
+    "gzip",
+    "odf",
+    "ole-encrypted-ooxml",
+    "other",
+    "ppt",
+    "pptx",
+    "pub",
+    "rar",
+    "tar",
+    "vsdx",
+    "xls",
+    "xlsx",
+    "zip",
 ];
 
 /// Containers inside one another that the test follows.
 const DEPTH: u32 = 3;
 
 fn corpus() -> PathBuf {
-    let places = [Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/corpus"), "/work/shared/corpus".into()];
+    let places =
+        [Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/corpus"), "/work/shared/corpus".into()];
     places.iter().find(|place| place.is_dir()).unwrap_or(&places[1]).clone()
 }
 
@@ -47,7 +64,10 @@ fn the_corpus_comes_out_right() {
             right += u32::from(good);
         }
         if !good || std::env::var_os("CORPUS_ALL").is_some() {
-            eprintln!("{} {}: {got}; right: {}; text: {:?}", row[confidence], row[path], row[accept], row[snippet]);
+            eprintln!(
+                "{} {}: {got}; right: {}; text: {:?}",
+                row[confidence], row[path], row[accept], row[snippet]
+            );
         }
     }
     eprintln!("{right} of {sure} sure rows are right");
@@ -74,8 +94,13 @@ fn in_a_child(path: &Path, accept: &str, snippet: &str) -> String {
     if !said.is_empty() {
         return said;
     }
-    let outcome = if accept.split('|').any(|want| want == "contain" || want == "policy") { "right" } else { "wrong" };
-    format!("{outcome}: died: {} {}", output.status, String::from_utf8_lossy(&output.stdout).chars().take(300).collect::<String>())
+    let outcome =
+        if accept.split('|').any(|want| want == "contain" || want == "policy") { "right" } else { "wrong" };
+    format!(
+        "{outcome}: died: {} {}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout).chars().take(300).collect::<String>()
+    )
 }
 
 #[test]
@@ -112,6 +137,8 @@ fn sniff(bytes: &[u8]) -> Format {
         () if starts(b"PK") => Format::Zip,
         () if starts(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1") => Format::Ole,
         () if starts(b"\x1f\x8b") => Format::Gzip,
+        () if starts(b"BZh") => Format::Bzip2,
+        () if starts(b"\xfd7zXZ\0") => Format::Xz,
         () if starts(b"7z\xbc\xaf\x27\x1c") => Format::SevenZip,
         () if starts(b"Rar!") => Format::Rar,
         () if starts(b"MSCF") => Format::Cab,
@@ -174,16 +201,21 @@ impl Record {
     }
 
     fn inside(&self, snippet: &str) -> bool {
-        self.members.iter().any(|member| member.record.as_ref().is_some_and(|record| record.anywhere(snippet)))
+        self.members
+            .iter()
+            .any(|member| member.record.as_ref().is_some_and(|record| record.anywhere(snippet)))
     }
 
     fn fits(&self, want: &str, snippet: &str) -> bool {
         match want {
             "ok" if snippet.is_empty() => self.indexed(),
             "ok" => self.indexed() && self.text.contains(snippet) || self.inside(snippet),
-            "ok-container" if snippet.is_empty() => self.indexed() || !self.members.is_empty() || self.suspect(),
+            "ok-container" if snippet.is_empty() => {
+                self.indexed() || !self.members.is_empty() || self.suspect()
+            }
             "ok-container" => {
-                self.anywhere(snippet) || self.members.iter().any(|member| fold(&member.name).contains(snippet))
+                self.anywhere(snippet)
+                    || self.members.iter().any(|member| fold(&member.name).contains(snippet))
             }
             "recoverable" => self.indexed() || self.suspect(),
             "silent-empty" => self.suspect(),
@@ -194,7 +226,9 @@ impl Record {
             }
             "malformed" | "truncated" => matches!(self.why(), Some(Refused::Malformed | Refused::Truncated)),
             "unsupported" => self.why() == Some(Refused::Unsupported),
-            "policy" => self.members.iter().any(|member| member.kind != MemberKind::File || member.bytes.is_empty()),
+            "policy" => {
+                self.members.iter().any(|member| member.kind != MemberKind::File || member.bytes.is_empty())
+            }
             "contain" => true,
             other => panic!("an outcome that is not known: {other}"),
         }

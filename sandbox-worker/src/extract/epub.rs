@@ -51,14 +51,16 @@ pub(super) fn extract(document: &Document<'_>, package: &mut Package<'_>, out: &
         Some(Refusal { why, message }) => {
             Done::refused(Format::Epub, ENGINE, why, message).with_parts(done, total)
         }
-        None if total == 0 => Done::refused(Format::Epub, ENGINE, Refused::Malformed, "the book lists no chapters"),
+        None if total == 0 => {
+            Done::refused(Format::Epub, ENGINE, Refused::Malformed, "the book lists no chapters")
+        }
         None => Done::whole(Format::Epub, ENGINE),
     }
 }
 
 fn locked(package: &mut Package<'_>) -> bool {
     let mut found = false;
-    let Ok(part) = package.part("META-INF/encryption.xml") else { return package.has("META-INF/rights.xml") };
+    let Ok(part) = package.part("META-INF/encryption.xml") else { return false };
     let walked = events::walk(part, &mut |piece| {
         if let Piece::Open(element) = piece
             && events::local(element.name().0) == "EncryptionMethod"
@@ -67,8 +69,8 @@ fn locked(package: &mut Package<'_>) -> bool {
             found |= !OBFUSCATIONS.contains(&algorithm.as_str());
         }
     });
-    // Keys inside of keys are methods too: with them the list is a lock in any case.
-    found || walked.is_err() && package.has("META-INF/rights.xml")
+    // A list that cannot be read in full may lock anything.
+    found || walked.is_err()
 }
 
 fn read_book(package: &mut Package<'_>) -> Result<(Book, Option<Refusal>), Refusal> {
@@ -141,7 +143,9 @@ impl Book {
         let ids = if self.spine.is_empty() { &self.declared } else { &self.spine };
         ids.iter()
             .filter_map(|id| match self.items.get(id) {
-                Some((path, media)) if media.contains("html") || media.contains("xml") || media.is_empty() => {
+                Some((path, media))
+                    if media.contains("html") || media.contains("xml") || media.is_empty() =>
+                {
                     Some(path.clone())
                 }
                 Some(_) => None,

@@ -70,7 +70,7 @@ pub(super) fn attribute(element: &BytesStart<'_>, name: &str) -> Option<String> 
     let mut attributes = element.attributes();
     attributes.with_checks(false);
     attributes.flatten().find(|attribute| local(attribute.key.0) == name).map(|attribute| {
-        match attribute.unescape_value() {
+        match quick_xml::escape::unescape(&attribute.value) {
             Ok(value) => value.into_owned(),
             Err(_) => attribute.value.to_string(),
         }
@@ -88,9 +88,7 @@ fn referred(reference: &BytesRef<'_>, hear: &mut dyn FnMut(Piece<'_>)) {
 
 fn refusal_of(error: &Error) -> Refusal {
     match error {
-        Error::Io(error) => {
-            Refusal { why: super::stream::refused_by(error), message: error.to_string() }
-        }
+        Error::Io(error) => Refusal { why: super::stream::refused_by(error), message: error.to_string() },
         error => malformed(error.to_string()),
     }
 }
@@ -115,7 +113,8 @@ mod tests {
 
     #[test]
     fn characters_are_resolved_and_entities_are_not() {
-        let (heard, result) = text(b"<!DOCTYPE a [<!ENTITY b 'boom'>]><x:a>1 &lt; &#x32;&b;<c/><![CDATA[&]]></x:a>");
+        let (heard, result) =
+            text(b"<!DOCTYPE a [<!ENTITY b 'boom'>]><x:a>1 &lt; &#x32;&b;<c/><![CDATA[&]]></x:a>");
         assert_eq!(heard, "<a>1 < 2<c></c>&</a>");
         assert_eq!(result, Ok(()));
     }

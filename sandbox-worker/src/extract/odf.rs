@@ -64,9 +64,8 @@ pub(super) fn extract(format: Format, package: &mut Package<'_>, out: &mut Outpu
             continue;
         }
         let mut text = Text::new(name == "styles.xml");
-        let result = package
-            .part(name)
-            .and_then(|part| events::walk(part, &mut |piece| text.hear(piece, out)));
+        let result =
+            package.part(name).and_then(|part| events::walk(part, &mut |piece| text.hear(piece, out)));
         if let Err(error) = result {
             refusal = refusal.or(Some(error));
         }
@@ -103,7 +102,8 @@ fn metadata(package: &mut Package<'_>) -> Metadata {
         Piece::Open(element) => {
             events::local(element.name().0).clone_into(&mut path);
             if path == "document-statistic" {
-                let pages = ["page-count", "table-count"].iter().find_map(|name| events::attribute(element, name));
+                let pages =
+                    ["page-count", "table-count"].iter().find_map(|name| events::attribute(element, name));
                 metadata.pages = pages.and_then(|pages| pages.parse().ok());
             }
         }
@@ -272,7 +272,9 @@ mod tests {
 
     #[test]
     fn spaces_and_breaks_are_text() {
-        let said = sheet(b"<d xmlns:text='t'><text:p>a<text:s text:c='3'/>b<text:tab/>c<text:line-break/>d</text:p></d>");
+        let said = sheet(
+            b"<d xmlns:text='t'><text:p>a<text:s text:c='3'/>b<text:tab/>c<text:line-break/>d</text:p></d>",
+        );
         assert_eq!(said.text, "a   b\tc\nd\n");
     }
 

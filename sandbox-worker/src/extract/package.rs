@@ -157,7 +157,9 @@ fn folded(name: &str) -> String {
 pub(super) fn refusal_of(error: &ZipError) -> Refusal {
     let why = match error {
         ZipError::Io(error) => stream::refused_by(error),
-        ZipError::UnsupportedArchive(ZipError::PASSWORD_REQUIRED) | ZipError::InvalidPassword => Refused::Encrypted,
+        ZipError::UnsupportedArchive(ZipError::PASSWORD_REQUIRED) | ZipError::InvalidPassword => {
+            Refused::Encrypted
+        }
         ZipError::UnsupportedArchive(_) | ZipError::CompressionMethodNotSupported(_) => Refused::Unsupported,
         _ => Refused::Malformed,
     };

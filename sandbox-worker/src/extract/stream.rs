@@ -11,9 +11,6 @@ use std::io::{self, Read};
 /// are small tables (content types, relationships, manifests) and embedded objects; text is walked as it inflates.
 pub(super) const PART_CAP: u64 = 64 << 20;
 
-/// The most of a small table: 8 MiB.
-pub(super) const TABLE_CAP: u64 = 8 << 20;
-
 /// How much of a member is held at a time.
 const CHUNK: usize = 64 << 10;
 
@@ -48,7 +45,9 @@ impl ReadError {
     /// As the refusal of what was being read.
     pub(super) fn refusal(&self, what: &str) -> Refusal {
         match self {
-            ReadError::TooLarge { .. } => Refusal { why: Refused::Unsupported, message: format!("{what} {self}") },
+            ReadError::TooLarge { .. } => {
+                Refusal { why: Refused::Unsupported, message: format!("{what} {self}") }
+            }
             ReadError::Source(error) => {
                 Refusal { why: refused_by(error), message: format!("{what}: {error}") }
             }

@@ -17,12 +17,12 @@ pub(in crate::extract) fn extract(format: Format, document: &Document<'_>, out: 
     match format {
         Format::Bzip2 => {
             let name = inner_name(document.name, &[(".tbz2", ".tar"), (".tbz", ".tar"), (".bz2", "")]);
-            carry(format, "bzip2 0.6.1", bzip2::bufread::MultiBzDecoder::new(bytes), name, out)
+            carry(format, "bzip2 0.6.1", bzip2::bufread::MultiBzDecoder::new(bytes), unnamed(name), out)
         }
         Format::Xz => {
             let name = inner_name(document.name, &[(".txz", ".tar"), (".xz", "")]);
             let reader = lzma_rust2::XzReader::new_mem_limit(bytes, true, XZ_MEMORY_KIB);
-            carry(format, "lzma-rust2 0.25.0", reader, name, out)
+            carry(format, "lzma-rust2 0.25.0", reader, unnamed(name), out)
         }
         _ => gzip(document, out),
     }
@@ -30,23 +30,28 @@ pub(in crate::extract) fn extract(format: Format, document: &Document<'_>, out: 
 
 fn gzip(document: &Document<'_>, out: &mut Output<'_>) -> Done {
     let mut first = flate2::bufread::GzDecoder::new(document.bytes);
-    // The header is read with the first byte.
-    let named = match first.read(&mut [0]) {
-        Ok(_) => first.header().and_then(|header| header.filename().map(<[u8]>::to_vec)),
-        Err(_) => None,
-    };
-    let name = named
-        .filter(|name| !name.is_empty())
-        .unwrap_or_else(|| inner_name(document.name, &[(".tgz", ".tar"), (".gz", "")]));
-    carry(Format::Gzip, "flate2 1.1.11", Gzip::new(document.bytes), name, out)
+    // The header is read with the first byte, and stands though that byte cannot be had.
+    let header = first.read(&mut [0]).ok().and(first.header());
+    let named = header.and_then(|header| header.filename()).filter(|name| !name.is_empty());
+    let name =
+        named.map_or_else(|| inner_name(document.name, &[(".tgz", ".tar"), (".gz", "")]), <[u8]>::to_vec);
+    let mtime = header.map(|header| i64::from(header.mtime())).filter(|&time| time > 0);
+    let head = MemberHead { name, kind: MemberKind::File, mtime };
+    carry(Format::Gzip, "flate2 1.1.11", Gzip::new(document.bytes), head, out)
 }
 
-fn carry(format: Format, engine: &'static str, mut source: impl Read, name: Vec<u8>, out: &mut Output<'_>) -> Done {
+fn carry(
+    format: Format,
+    engine: &'static str,
+    mut source: impl Read,
+    head: MemberHead,
+    out: &mut Output<'_>,
+) -> Done {
     let (start, failure) = stream::read_prefix(&mut source, tar::BLOCK);
     if failure.is_none() && tar::begins(&start) {
         return tar::list(format, engine, io::Cursor::new(start).chain(source), out);
     }
-    out.member(MemberHead { name, kind: MemberKind::File, mtime: None });
+    out.member(head);
     out.member_data(&start);
     let result = match failure {
         Some(error) => Err(error),
@@ -63,6 +68,11 @@ fn carry(format: Format, engine: &'static str, mut source: impl Read, name: Vec<
             Done::refused(format, engine, refusal.why, refusal.message)
         }
     }
+}
+
+/// The head of a member of which the stream says nothing.
+fn unnamed(name: Vec<u8>) -> MemberHead {
+    MemberHead { name, kind: MemberKind::File, mtime: None }
 }
 
 fn refused_by(error: &io::Error) -> Refused {

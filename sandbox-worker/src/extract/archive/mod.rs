@@ -21,7 +21,8 @@ pub(super) fn seconds(year: i64, month: u32, day: u32, hour: u32, minute: u32, s
     let era = year.div_euclid(400);
     let year_of_era = year.rem_euclid(400);
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let days = era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468;
+    let days =
+        era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468;
     Some(days * 86_400 + i64::from(hour) * 3_600 + i64::from(minute) * 60 + i64::from(second))
 }
 

@@ -113,7 +113,9 @@ fn deflated(rest: &[u8], header: &Local<'_>, out: &mut Output<'_>) -> (MemberEnd
     let crc = reader.crc.sum();
     match result {
         Ok(_) => (judged(true, crc, header, rest.get(used..).unwrap_or_default()), used),
-        Err(error) => (MemberEnd::Failed(Refusal { why: stream::refused_by(&error), message: error.to_string() }), used),
+        Err(error) => {
+            (MemberEnd::Failed(Refusal { why: stream::refused_by(&error), message: error.to_string() }), used)
+        }
     }
 }
 

@@ -29,8 +29,8 @@ pub(in crate::extract) fn extract(document: &Document<'_>, out: &mut Output<'_>)
     };
     let total = archive.files.len() as u64;
     let mut sent = Sent { members: vec![false; archive.files.len()], done: 0, total };
-    for block in 0..archive.blocks.len() {
-        self::block(&archive, block, &password, &mut source, &mut sent, document, out);
+    for number in 0..archive.blocks.len() {
+        block(&archive, number, document.bytes, &mut sent, out);
     }
     for (number, file) in archive.files.iter().enumerate() {
         if sent.members.get(number) == Some(&false) && !file.is_directory() && !file.is_anti_item() {
@@ -48,15 +48,8 @@ struct Sent {
     total: u64,
 }
 
-fn block(
-    archive: &Archive,
-    block: usize,
-    password: &Password,
-    source: &mut Cursor<&[u8]>,
-    sent: &mut Sent,
-    document: &Document<'_>,
-    out: &mut Output<'_>,
-) {
+fn block(archive: &Archive, block: usize, bytes: &[u8], sent: &mut Sent, out: &mut Output<'_>) {
+    let (password, mut source) = (Password::empty(), Cursor::new(bytes));
     let numbers: Vec<usize> = (0..archive.files.len())
         .filter(|&number| archive.stream_map.file_block_index.get(number) == Some(&Some(block)))
         .filter(|&number| archive.files.get(number).is_some_and(ArchiveEntry::has_stream))
@@ -64,7 +57,7 @@ fn block(
     let encrypted = numbers.first().is_some_and(|&number| archive.is_file_encrypted(number));
     let mut next = numbers.iter();
     let mut open = false;
-    let decoder = BlockDecoder::new_with_memory_limit(1, MEMORY_KIB, block, archive, password, source);
+    let decoder = BlockDecoder::new_with_memory_limit(1, MEMORY_KIB, block, archive, &password, &mut source);
     let result = decoder.for_each_entries(&mut |entry, reader: &mut dyn Read| {
         if !entry.has_stream() {
             return Ok(true);
@@ -89,7 +82,7 @@ fn block(
             message: "packed together with an entry that cannot be read".to_owned(),
         },
         Err(_) if encrypted => Refusal { why: Refused::Encrypted, message: package::PASSWORD.to_owned() },
-        Err(error) => refusal_of(&error, document.bytes),
+        Err(error) => refusal_of(&error, bytes),
     };
     if open {
         out.member_end(MemberEnd::Failed(refusal.clone()));
@@ -119,7 +112,8 @@ fn head(entry: &ArchiveEntry) -> MemberHead {
     let name = entry.name().as_bytes().to_vec();
     let ticks = u64::from(entry.last_modified_date());
     // Ticks of 100 ns since 1601; none where there is no date.
-    let mtime = i64::try_from(ticks / 10_000_000).ok().filter(|_| ticks > 0).map(|time| time - 11_644_473_600);
+    let mtime =
+        i64::try_from(ticks / 10_000_000).ok().filter(|_| ticks > 0).map(|time| time - 11_644_473_600);
     MemberHead { name, kind, mtime }
 }
 
@@ -145,9 +139,8 @@ fn refusal_of(error: &Error, bytes: &[u8]) -> Refusal {
 
 /// Whether the header that the first 32 bytes point at lies beyond the end.
 fn ends_early(bytes: &[u8]) -> bool {
-    let number = |at: usize| {
-        bytes.get(at..at + 8).and_then(|field| field.try_into().ok()).map(u64::from_le_bytes)
-    };
+    let number =
+        |at: usize| bytes.get(at..at + 8).and_then(|field| field.try_into().ok()).map(u64::from_le_bytes);
     match (number(12), number(20)) {
         (Some(offset), Some(size)) => offset.saturating_add(size).saturating_add(32) > bytes.len() as u64,
         _ => true,

@@ -23,8 +23,11 @@ pub(in crate::extract) fn extract(document: &Document<'_>, out: &mut Output<'_>)
 pub(super) fn begins(block: &[u8]) -> bool {
     let Some(block) = block.get(..BLOCK) else { return false };
     let header = tar::Header::from_byte_slice(block);
-    let sum: u32 =
-        block.iter().enumerate().map(|(at, &byte)| if (148..156).contains(&at) { 32 } else { u32::from(byte) }).sum();
+    let sum: u32 = block
+        .iter()
+        .enumerate()
+        .map(|(at, &byte)| if (148..156).contains(&at) { 32 } else { u32::from(byte) })
+        .sum();
     block.iter().any(|&byte| byte != 0) && header.cksum().is_ok_and(|cksum| cksum == sum)
 }
 
@@ -92,7 +95,10 @@ fn contents<R: Read>(entry: &mut tar::Entry<'_, R>, watch: &Watch, out: &mut Out
     match stream::copy_member(entry, out) {
         Ok(read) if read < size && !sparse => {
             watch.failure.set(Some(io::ErrorKind::UnexpectedEof.into()));
-            stream::failed(Refused::Truncated, format!("the archive ends {} bytes before this entry", size - read))
+            stream::failed(
+                Refused::Truncated,
+                format!("the archive ends {} bytes before this entry", size - read),
+            )
         }
         Err(error) => {
             let end = stream::failed(stream::refused_by(&error), error.to_string());

@@ -23,7 +23,9 @@ pub(in crate::extract) fn extract(document: &Document<'_>, out: &mut Output<'_>)
     match identify(&mut package) {
         Format::Zip => list(document, &mut package, out),
         Format::Epub => epub::extract(document, &mut package, out),
-        format @ (Format::Odt | Format::Ods | Format::Odp | Format::Odg) => odf::extract(format, &mut package, out),
+        format @ (Format::Odt | Format::Ods | Format::Odp | Format::Odg) => {
+            odf::extract(format, &mut package, out)
+        }
         Format::Iwork => {
             Done::refused(Format::Iwork, "none", Refused::Unsupported, "no extractor reads iWork documents")
         }
@@ -40,7 +42,8 @@ fn identify(package: &mut Package<'_>) -> Format {
         return Format::Epub;
     }
     let iwork = ["Index/Document.iwa", "Index.zip", "index.apxl", "index.xml.gz"];
-    if iwork.iter().any(|name| package.has(name)) && package.has_under("Metadata/") || package.has("Index/Document.iwa")
+    if iwork.iter().any(|name| package.has(name)) && package.has_under("Metadata/")
+        || package.has("Index/Document.iwa")
     {
         return Format::Iwork;
     }
@@ -86,7 +89,12 @@ fn entry(document: &Document<'_>, package: &mut Package<'_>, index: usize, out: 
 
 /// Tries the empty password and the given ones. A wrong one passes the format's own check once in 256 times, so the
 /// checksum of all bytes is looked at before the first of them is sent.
-fn decrypted(document: &Document<'_>, package: &mut Package<'_>, index: usize, out: &mut Output<'_>) -> MemberEnd {
+fn decrypted(
+    document: &Document<'_>,
+    package: &mut Package<'_>,
+    index: usize,
+    out: &mut Output<'_>,
+) -> MemberEnd {
     let given = document.passwords.iter().map(String::as_str);
     for password in std::iter::once("").chain(given) {
         let opens = match package.entry_with(index, password) {

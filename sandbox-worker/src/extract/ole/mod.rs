@@ -17,15 +17,14 @@ use std::io::Cursor;
 const ENGINE: &str = "office_oxide 0.1.16";
 
 /// Streams and storages of the root that tell a format which nothing here reads.
-const OTHERS: [(&str, Format); 8] = [
-    ("Quill", Format::Publisher),
+const OTHERS: [(&str, Format); 7] = [
     ("VisioDocument", Format::Visio),
     ("Props9", Format::Project),
     ("Props12", Format::Project),
     ("Props14", Format::Project),
-    ("CompObj114", Format::Project),
+    ("   114", Format::Project),
     ("BodyText", Format::Hwp),
-    ("HwpSummaryInformation", Format::Hwp),
+    ("\u{5}HwpSummaryInformation", Format::Hwp),
 ];
 
 /// Streams that only files under rights management or a password have.
@@ -38,7 +37,8 @@ pub(super) fn extract(document: &Document<'_>, out: &mut Output<'_>) -> Done {
         Ok(file) => file,
         Err(error) => return broken(Format::Ole, document.bytes, Refused::Malformed, error.to_string()),
     };
-    let has = |name: &str| file.entries().iter().any(|entry| entry.name == name);
+    // The root alone: what is embedded may be locked, or of another program, on its own.
+    let has = |name: &str| file.has_root_entry(name);
     if LOCKS.iter().any(|name| has(name)) {
         return Done::refused(Format::Ole, ENGINE, Refused::Encrypted, package::PASSWORD);
     }
@@ -47,7 +47,10 @@ pub(super) fn extract(document: &Document<'_>, out: &mut Output<'_>) -> Done {
         () if has("Quill") => unread(Format::Publisher),
         () if file.has_stream("WordDocument") => word(document, out),
         () if file.has_stream("Workbook") || file.has_stream("Book") => excel(document, out),
-        () if has("PowerPoint Document") || has("PP97_DUALSTORAGE") => powerpoint(document, out),
+        () if has("Text_Content") && !has("Current User") && !has("PP97_DUALSTORAGE") => {
+            Done::refused(Format::Ppt, ENGINE, Refused::Unsupported, "no extractor reads PowerPoint 95")
+        }
+        () if file.has_stream("PowerPoint Document") || has("PP97_DUALSTORAGE") => powerpoint(document, out),
         () => match OTHERS.iter().find(|(name, _)| has(name)) {
             Some((_, format)) => unread(*format),
             None if size::ends_early(document.bytes) => {
@@ -163,11 +166,22 @@ fn of_container(error: &CfbError) -> Refused {
 }
 
 /// The embedded documents, and what is missing of the text.
-fn finish(format: Format, document: &Document<'_>, complete: bool, warnings: &[String], out: &mut Output<'_>) -> Done {
+fn finish(
+    format: Format,
+    document: &Document<'_>,
+    complete: bool,
+    warnings: &[String],
+    out: &mut Output<'_>,
+) -> Done {
     out.progress(1, 2);
     let objects = objects::extract(document.bytes, out);
     if size::ends_early(document.bytes) {
-        return Done::refused(format, ENGINE, Refused::Truncated, "the file is shorter than its table of sectors says");
+        return Done::refused(
+            format,
+            ENGINE,
+            Refused::Truncated,
+            "the file is shorter than its table of sectors says",
+        );
     }
     if !complete {
         return Done::refused(format, ENGINE, Refused::Malformed, warnings.join("; "));

@@ -1,4 +1,5 @@
-//! Documents inside of an OLE document: Word's `ObjectPool`, Excel's `MBD…` storages. Each is a member.
+//! Documents inside of an OLE document: Word's `ObjectPool`, Excel's `MBD…` storages, PowerPoint's packed records. Each is
+//! a member.
 //!
 //! An embedded document is a folder of the same file. It becomes a file again by copying its streams into a new one, which
 //! is no larger than the file it came from.
@@ -39,11 +40,67 @@ pub(super) fn extract(bytes: &[u8], out: &mut Output<'_>) -> Result<(), Refusal>
             out.progress(out.counts().1, folders.len() as u64);
         }
     }
+    shown(&mut file, out)?;
     if folders.len() > OBJECTS_MAX {
         let message = format!("more than {OBJECTS_MAX} embedded objects");
         return Err(Refusal { why: Refused::Unsupported, message });
     }
     Ok(())
+}
+
+/// The record of PowerPoint that holds an object's file.
+const OBJECT_RECORD: u16 = 0x1011;
+
+/// The objects of a presentation: records of its stream, packed by zlib where their instance is 1.
+fn shown(file: &mut File<'_>, out: &mut Output<'_>) -> Result<(), Refusal> {
+    let Some(records) = read(file, Path::new("/PowerPoint Document")) else { return Ok(()) };
+    let records = records?;
+    let mut rest = records.as_slice();
+    let mut number = 0;
+    while let Some((instance, kind, body)) = record(&mut rest) {
+        if kind != OBJECT_RECORD {
+            continue;
+        }
+        number += 1;
+        let packed = body.get(4..).unwrap_or_default();
+        let bytes = match instance {
+            0 => Ok(body.to_vec()),
+            _ => stream::read_capped(flate2::read::ZlibDecoder::new(packed), stream::PART_CAP),
+        };
+        let base = format!("object{number}.bin").into_bytes();
+        match bytes.map_err(|error| error.refusal("an embedded object")) {
+            // The macros lie in the same kind of record.
+            Ok(bytes) if is_macros(&bytes) => {}
+            Ok(bytes) => {
+                let (name, bytes) = ooxml::native_package(&bytes).unwrap_or((Vec::new(), bytes));
+                let name = if name.is_empty() { base } else { name };
+                out.member(MemberHead { name, kind: MemberKind::File, mtime: None });
+                out.member_data(&bytes);
+                out.member_end(MemberEnd::Whole);
+            }
+            Err(refusal) => {
+                out.member(MemberHead { name: base, kind: MemberKind::File, mtime: None });
+                out.member_end(MemberEnd::Failed(refusal));
+            }
+        }
+        out.progress(out.counts().1, 0);
+    }
+    Ok(())
+}
+
+fn is_macros(bytes: &[u8]) -> bool {
+    File::open(Cursor::new(bytes)).is_ok_and(|file| file.is_storage("/VBA"))
+}
+
+/// The next record: instance, type, body.
+fn record<'a>(rest: &mut &'a [u8]) -> Option<(u16, u16, &'a [u8])> {
+    let number = |at: usize| Some(u16::from_le_bytes(rest.get(at..at + 2)?.try_into().ok()?));
+    let (instance, kind) = (number(0)? >> 4, number(2)?);
+    let length = u32::from_le_bytes(rest.get(4..8)?.try_into().ok()?);
+    let end = usize::try_from(length).ok()?.checked_add(8)?;
+    let body = rest.get(8..end)?;
+    *rest = rest.get(end..)?;
+    Some((instance, kind, body))
 }
 
 fn holds_object(path: &Path) -> bool {
@@ -105,4 +162,16 @@ fn rebuilt(file: &mut File<'_>, folder: &Path) -> Result<Vec<u8>, Refusal> {
     }
     copy.flush().map_err(failed)?;
     Ok(copy.into_inner().into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::record;
+
+    #[test]
+    fn records_follow_one_another() {
+        let mut rest: &[u8] = &[0x10, 0, 0x11, 0x10, 2, 0, 0, 0, 7, 8, 0, 0, 1, 0, 9, 0, 0, 0];
+        assert_eq!(record(&mut rest), Some((1, 0x1011, &[7, 8][..])));
+        assert_eq!(record(&mut rest), None);
+    }
 }

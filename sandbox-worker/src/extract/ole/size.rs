@@ -17,9 +17,12 @@ pub(super) fn ends_early(bytes: &[u8]) -> bool {
         if table >= LAST {
             break;
         }
-        let Some(start) = usize::try_from(table).ok().and_then(|table| offset(table, size)) else { return false };
+        let Some(start) = usize::try_from(table).ok().and_then(|table| offset(table, size)) else {
+            return false;
+        };
         let Some(sectors) = bytes.get(start..start.saturating_add(size)) else { return true };
-        let used = (0..size / 4).rev().find(|entry| number_at(sectors, *entry).is_some_and(|next| next != FREE));
+        let used =
+            (0..size / 4).rev().find(|entry| number_at(sectors, *entry).is_some_and(|next| next != FREE));
         if let Some(entry) = used {
             highest = Some(number * (size / 4) + entry);
         }

@@ -53,9 +53,10 @@ fn member(package: &mut Package<'_>, name: &str, out: &mut Output<'_>) -> Result
                 return Ok(());
             }
         };
-        let (inner, bytes) = native_package(&bytes).map_or((base.clone(), bytes.clone()), |(inner, unwrapped)| {
-            (if inner.is_empty() { base } else { inner }, unwrapped)
-        });
+        let (inner, bytes) = native_package(&bytes)
+            .map_or((base.clone(), bytes.clone()), |(inner, unwrapped)| {
+                (if inner.is_empty() { base } else { inner }, unwrapped)
+            });
         out.member(head(inner));
         out.member_data(&bytes);
         out.member_end(MemberEnd::Whole);
@@ -76,7 +77,7 @@ fn head(name: Vec<u8>) -> MemberHead {
 }
 
 /// The name and the bytes of what an OLE file wraps, where it is a wrapping that is known.
-fn native_package(bytes: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+pub(in crate::extract) fn native_package(bytes: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let mut file = cfb::CompoundFile::open(Cursor::new(bytes)).ok()?;
     let read = |file: &mut cfb::CompoundFile<Cursor<&[u8]>>, path: &str| {
         let stream = file.open_stream(path).ok()?;
@@ -85,7 +86,9 @@ fn native_package(bytes: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     if let Some(native) = read(&mut file, "/\u{1}Ole10Native") {
         return unwrapped(&native);
     }
-    ["/Package", "/CONTENTS", "/EmbeddedOdf"].iter().find_map(|path| Some((Vec::new(), read(&mut file, path)?)))
+    ["/Package", "/CONTENTS", "/EmbeddedOdf"]
+        .iter()
+        .find_map(|path| Some((Vec::new(), read(&mut file, path)?)))
 }
 
 /// Takes apart the stream `\1Ole10Native`: size, 2 bytes, label, path, 4 bytes, temporary path with its length before

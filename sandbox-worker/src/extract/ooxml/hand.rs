@@ -15,7 +15,12 @@ impl Engine for Hand {
         "quick-xml 0.42.0"
     }
 
-    fn read(&self, format: Format, _document: &Document<'_>, package: &mut Package<'_>) -> Result<Reading, Refusal> {
+    fn read(
+        &self,
+        format: Format,
+        _document: &Document<'_>,
+        package: &mut Package<'_>,
+    ) -> Result<Reading, Refusal> {
         let parts = parts(format, package);
         if parts.is_empty() {
             let message = "no part holds the document's text".to_owned();
@@ -81,9 +86,9 @@ fn parts(format: Format, package: &Package<'_>) -> Vec<String> {
     for name in package.names() {
         let folded = name.replace('\\', "/").trim_start_matches('/').to_ascii_lowercase();
         let fits = |(folder, start): &(&str, &str)| {
-            folded
-                .strip_prefix(folder)
-                .is_some_and(|rest| rest.starts_with(start) && !rest.get(start.len()..).unwrap_or("").contains('/'))
+            folded.strip_prefix(folder).is_some_and(|rest| {
+                rest.starts_with(start) && !rest.get(start.len()..).unwrap_or("").contains('/')
+            })
         };
         // The list of Visio's pages holds names of shapes, not text.
         if folded.ends_with(".xml") && folded != "visio/pages/pages.xml" {

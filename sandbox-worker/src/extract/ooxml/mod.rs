@@ -9,7 +9,7 @@ mod office;
 mod properties;
 mod sheets;
 
-pub(super) use embedded::unwrapped;
+pub(super) use embedded::{native_package, unwrapped};
 pub(super) use office::limit as limit_office;
 
 use super::events::{self, Piece};
@@ -25,7 +25,12 @@ trait Engine {
     ///
     /// # Errors
     /// Where nothing can be read.
-    fn read(&self, format: Format, document: &Document<'_>, package: &mut Package<'_>) -> Result<Reading, Refusal>;
+    fn read(
+        &self,
+        format: Format,
+        document: &Document<'_>,
+        package: &mut Package<'_>,
+    ) -> Result<Reading, Refusal>;
 }
 
 /// What an engine found.
@@ -36,16 +41,15 @@ struct Reading {
     loss: Option<Refusal>,
 }
 
-/// The second engine's text is taken where it has this much more than the first's: a half more, and some characters for
-/// documents of a few words.
-fn much_less(first: &str, second: &str) -> bool {
-    let count = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).count();
-    count(second) > count(first) * 3 / 2 + 40
+/// How many letters and digits there are.
+fn weight(text: &str) -> usize {
+    text.chars().filter(|c| c.is_alphanumeric()).count()
 }
 
 /// Which Office Open XML format is packed, if any.
 pub(super) fn identify(package: &mut Package<'_>) -> Option<Format> {
     let mut found = None;
+    let related = package.has("_rels/.rels");
     if let Ok(part) = package.part("[Content_Types].xml") {
         // Types that were listed before a break are as good as the rest: the parts' names are asked next.
         let broken = events::walk(part, &mut |piece| {
@@ -55,7 +59,7 @@ pub(super) fn identify(package: &mut Package<'_>) -> Option<Format> {
                 found = events::attribute(element, "ContentType").and_then(|media| format_of(&media));
             }
         });
-        if found.is_none() && broken.is_ok() && !package.has("_rels/.rels") {
+        if found.is_none() && broken.is_ok() && !related {
             return None;
         }
     }
@@ -145,12 +149,19 @@ fn read(
 
 type Named = (&'static str, Result<Reading, Refusal>);
 
+/// The second engine's text is taken where the first failed or left something out that the second has, and where it is
+/// much more: a half more, and some characters for documents of a few words.
 fn choose(first: Named, second: Named) -> Named {
-    match (&first.1, &second.1) {
-        (Ok(found), Ok(other)) if much_less(&found.text, &other.text) => second,
-        (Err(_), Ok(other)) if !other.text.trim().is_empty() => second,
-        _ => first,
-    }
+    let better = match (&first.1, &second.1) {
+        (Ok(found), Ok(other)) => {
+            let (found_weight, other_weight) = (weight(&found.text), weight(&other.text));
+            let fuller = found.loss.is_some() && other.loss.is_none() && other_weight >= found_weight;
+            fuller || other_weight > found_weight * 3 / 2 + 40
+        }
+        (Err(_), Ok(other)) => !other.text.trim().is_empty(),
+        _ => false,
+    };
+    if better { second } else { first }
 }
 
 #[cfg(test)]
@@ -178,7 +189,8 @@ Target='word/document.xml'/></Relationships>";
 
     #[test]
     fn text_and_embedded_documents_are_said() {
-        let said = Said::of(Format::Zip, &docx("<w:p><w:r><w:t>Hello</w:t></w:r></w:p></w:body></w:document>"));
+        let said =
+            Said::of(Format::Zip, &docx("<w:p><w:r><w:t>Hello</w:t></w:r></w:p></w:body></w:document>"));
         assert_eq!((said.done.format, &said.done.refusal), (Format::Docx, &None));
         assert_eq!(said.text.trim(), "Hello");
         assert_eq!(said.names(), [b"note.txt".to_vec()]);

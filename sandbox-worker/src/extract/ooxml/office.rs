@@ -17,7 +17,21 @@ use std::io::Cursor;
 /// The words with which the engine says that it left a package closed.
 const CLOSED: &str = "skipped embedded package";
 
-/// The most characters it may give. More than what a child may say by default, so that a cut is never silent.
+/// How the lines begin, after their bracket, with which it says in the text what it left out.
+const NOTICES: [&str; 10] = [
+    "nested table deeper than ",
+    "nested tables deeper than ",
+    "text box nested too deeply ",
+    "sheet truncated: ",
+    "workbook truncated: ",
+    "output truncated: ",
+    "pivot cache truncated: ",
+    "comments truncated: ",
+    "unreadable sheet ",
+    "unreadable slide ",
+];
+
+/// The most characters it may give. More than what a child may say by default; a cut is a notice.
 const TEXT_MAX: usize = 96 << 20;
 
 pub(super) struct Office;
@@ -34,19 +48,27 @@ impl Engine for Office {
         "office_oxide 0.1.16"
     }
 
-    fn read(&self, format: Format, document: &Document<'_>, _package: &mut Package<'_>) -> Result<Reading, Refusal> {
+    fn read(
+        &self,
+        format: Format,
+        document: &Document<'_>,
+        _package: &mut Package<'_>,
+    ) -> Result<Reading, Refusal> {
         limit();
         let source = Cursor::new(document.bytes);
         match format {
-            Format::Docx => DocxDocument::from_reader(source).map(|read| docx(&read)).map_err(|error| match &error {
-                DocxError::Core(core) => refusal_of(core),
-                other => malformed(other),
-            }),
-            Format::Pptx => PptxDocument::from_reader(source).map(|read| pptx(&read)).map_err(|error| match &error {
-                PptxError::Core(core) => refusal_of(core),
-                #[expect(unreachable_patterns, reason = "the enum may grow")]
-                other => malformed(other),
-            }),
+            Format::Docx => {
+                DocxDocument::from_reader(source).map(|read| docx(&read)).map_err(|error| match &error {
+                    DocxError::Core(core) => refusal_of(core),
+                    other => malformed(other),
+                })
+            }
+            Format::Pptx => {
+                PptxDocument::from_reader(source).map(|read| pptx(&read)).map_err(|error| match &error {
+                    PptxError::Core(core) => refusal_of(core),
+                    other => malformed(other),
+                })
+            }
             _ => XlsxDocument::from_reader(source).map(|read| xlsx(&read)).map_err(|error| match &error {
                 XlsxError::Core(core) => refusal_of(core),
                 other => malformed(other),
@@ -68,9 +90,10 @@ fn pptx(read: &PptxDocument) -> Reading {
 fn xlsx(read: &XlsxDocument) -> Reading {
     let lost = read.unreadable_sheets.iter().chain(&read.unreadable_parts);
     let lost = lost.map(|(part, reason)| format!("{part}: {reason}"));
-    let damaged = read.worksheets.iter().filter_map(|sheet| {
-        sheet.damage.as_ref().map(|damage| format!("{}: {damage}", sheet.name))
-    });
+    let damaged = read
+        .worksheets
+        .iter()
+        .filter_map(|sheet| sheet.damage.as_ref().map(|damage| format!("{}: {damage}", sheet.name)));
     let mut text = read.plain_text();
     // The names of empty sheets are no text.
     let named = |line: &str| read.worksheets.iter().any(|sheet| sheet.name.trim() == line);
@@ -81,29 +104,32 @@ fn xlsx(read: &XlsxDocument) -> Reading {
 }
 
 fn reading(text: String, lost: impl Iterator<Item = String>) -> Reading {
-    let lost: Vec<String> = lost.filter(|line| !line.contains(CLOSED)).collect();
-    let cut = text.len() >= TEXT_MAX;
-    let loss = match (lost.is_empty(), cut) {
-        (false, _) => Some(Refusal { why: Refused::Malformed, message: lost.join("; ") }),
-        (true, true) => {
-            Some(Refusal { why: Refused::Unsupported, message: format!("more than {TEXT_MAX} characters") })
-        }
-        (true, false) => None,
-    };
-    Reading { text: without_notices(text), loss }
+    let (text, notices) = without_notices(&text);
+    let lost: Vec<String> = lost.chain(notices).filter(|line| !line.contains(CLOSED)).collect();
+    let loss = (!lost.is_empty()).then(|| Refusal { why: Refused::Malformed, message: lost.join("; ") });
+    Reading { text, loss }
 }
 
-/// The text without the lines in which the engine reports what it left out: the refusal says it.
-fn without_notices(text: String) -> String {
-    let notice = |line: &str| {
-        line.starts_with('[')
-            && line.ends_with(']')
-            && (line.contains(CLOSED) || line.contains("unreadable part") || line.contains("could not be read"))
-    };
-    if !text.lines().any(notice) {
-        return text;
+/// The text without the lines in which the engine says, in the text itself, what it left out; and those lines. A document
+/// that forges one is taken for partial, no more.
+fn without_notices(text: &str) -> (String, Vec<String>) {
+    let (mut kept, mut notices) = (String::with_capacity(text.len()), Vec::new());
+    for line in text.lines() {
+        if is_notice(line) {
+            notices.push(line.to_owned());
+        } else {
+            kept.push_str(line);
+            kept.push('\n');
+        }
     }
-    text.lines().filter(|line| !notice(line)).flat_map(|line| [line, "\n"]).collect()
+    (kept, notices)
+}
+
+fn is_notice(line: &str) -> bool {
+    let Some(said) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) else { return false };
+    NOTICES.iter().any(|start| said.starts_with(start))
+        || said.contains(CLOSED)
+        || said.starts_with("sheet ") && said.contains(" cut short: ")
 }
 
 fn malformed(error: &dyn std::error::Error) -> Refusal {
@@ -114,10 +140,26 @@ fn refusal_of(error: &Error) -> Refusal {
     let why = match error {
         Error::Zip(error) => crate::extract::package::refusal_of(error).why,
         Error::Io(error) => stream::refused_by(error),
-        Error::Unsupported(_) | Error::PackageLimit(_) | Error::DecompressionLimit { .. } => Refused::Unsupported,
+        Error::Unsupported(_) | Error::PackageLimit(_) | Error::DecompressionLimit { .. } => {
+            Refused::Unsupported
+        }
         _ => Refused::Malformed,
     };
     // A part that ends early makes a broken package, not a file that is too short.
     let why = if why == Refused::Truncated { Refused::Malformed } else { why };
     Refusal { why, message: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notices_are_losses_and_no_text() {
+        let text =
+            "a\n[nested table deeper than 100 levels not shown]\n[1] b\n[x: skipped embedded package: y]";
+        let read = reading(text.to_owned(), std::iter::empty());
+        assert_eq!(read.text, "a\n[1] b\n");
+        assert_eq!(read.loss.unwrap().message, "[nested table deeper than 100 levels not shown]");
+    }
 }

@@ -21,7 +21,10 @@ pub(super) fn read(format: Format, package: &mut Package<'_>) -> Metadata {
         }
     }
     if matches!(format, Format::Xlsx | Format::Xlsb) {
-        let sheets = package.names().iter().filter(|name| name.to_ascii_lowercase().starts_with("xl/worksheets/sheet"));
+        let sheets = package
+            .names()
+            .iter()
+            .filter(|name| name.to_ascii_lowercase().starts_with("xl/worksheets/sheet"));
         metadata.pages = u32::try_from(sheets.count()).ok();
     }
     metadata
