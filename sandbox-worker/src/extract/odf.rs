@@ -36,7 +36,7 @@ pub(super) fn identify(package: &mut Package<'_>) -> Option<Format> {
             found = events::attribute(element, "media-type").as_deref().and_then(format_of);
         }
     });
-    found.or(broken.err().map(|_| Format::Odt))
+    found.or_else(|| broken.err().map(|_| Format::Odt))
 }
 
 fn format_of(media_type: &str) -> Option<Format> {

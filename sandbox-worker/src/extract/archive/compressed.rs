@@ -30,8 +30,8 @@ pub(in crate::extract) fn extract(format: Format, document: &Document<'_>, out: 
 
 fn gzip(document: &Document<'_>, out: &mut Output<'_>) -> Done {
     let mut first = flate2::bufread::GzDecoder::new(document.bytes);
-    // The header is read with the first byte, and stands though that byte cannot be had.
-    let header = first.read(&mut [0]).ok().and(first.header());
+    // The header is read with the first byte.
+    let header = first.read(&mut [0]).ok().and_then(|_| first.header());
     let named = header.and_then(|header| header.filename()).filter(|name| !name.is_empty());
     let name =
         named.map_or_else(|| inner_name(document.name, &[(".tgz", ".tar"), (".gz", "")]), <[u8]>::to_vec);

@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 
 type File<'a> = cfb::CompoundFile<Cursor<&'a [u8]>>;
 
+/// A name, and the bytes or why they cannot be had.
+type Object = (Vec<u8>, Result<Vec<u8>, Refusal>);
+
 /// The most objects that are looked at: 10,000. Beyond, the document is refused as partial.
 const OBJECTS_MAX: usize = 10_000;
 
@@ -113,7 +116,7 @@ fn holds_object(path: &Path) -> bool {
 }
 
 /// The name and the bytes of the object in `folder`, if it is a document.
-fn object(file: &mut File<'_>, folder: &Path) -> Option<(Vec<u8>, Result<Vec<u8>, Refusal>)> {
+fn object(file: &mut File<'_>, folder: &Path) -> Option<Object> {
     let base = folder.file_name().unwrap_or_default().to_string_lossy().into_owned().into_bytes();
     if let Some(native) = read(file, &folder.join("\u{1}Ole10Native")) {
         let (name, bytes) = native.ok().as_deref().and_then(ooxml::unwrapped)?;

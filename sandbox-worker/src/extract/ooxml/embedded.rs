@@ -3,64 +3,47 @@
 //! Objects of other programs lie in an OLE file that wraps the real one; where the wrapping is known it is taken off, so
 //! that a PDF dropped into a report is a PDF.
 
+use crate::extract::Output;
 use crate::extract::package::Package;
-use crate::extract::{Output, stream};
-use shared::{MemberEnd, MemberHead, MemberKind, Refusal};
+use crate::extract::stream::{self, ReadError};
+use shared::{MemberEnd, MemberHead, MemberKind};
 use std::io::{Cursor, Read};
 
 const OLE: &[u8] = &[0xd0, 0xcf, 0x11, 0xe0, 0xa1, 0xb1, 0x1a, 0xe1];
 
 /// Says the members.
-///
-/// # Errors
-/// The first that is too large to be unwrapped, after the others were said.
-pub(super) fn extract(package: &mut Package<'_>, out: &mut Output<'_>) -> Result<(), Refusal> {
+pub(super) fn extract(package: &mut Package<'_>, out: &mut Output<'_>) {
     let wanted = |name: &str| {
         let folded = name.replace('\\', "/").to_ascii_lowercase();
-        (folded.contains("/embeddings/") || folded.contains("/afchunk")) && !folded.ends_with('/')
+        // Relationships of embedded parts are XML of the package.
+        let inside = folded.contains("/embeddings/") || folded.contains("/afchunk");
+        inside && !folded.contains("/_rels/") && !folded.ends_with('/')
     };
     let names: Vec<String> = package.names().iter().filter(|name| wanted(name)).cloned().collect();
-    let mut result = Ok(());
     for name in names {
-        // Relationships of embedded parts are XML of the package.
-        if !name.contains("/_rels/") {
-            result = result.and(member(package, &name, out));
-            out.progress(out.counts().1, 0);
-        }
+        member(package, &name, out);
+        out.progress(out.counts().1, 0);
     }
-    result
 }
 
-fn member(package: &mut Package<'_>, name: &str, out: &mut Output<'_>) -> Result<(), Refusal> {
+fn member(package: &mut Package<'_>, name: &str, out: &mut Output<'_>) {
     let base = name.rsplit(['/', '\\']).next().unwrap_or(name).as_bytes().to_vec();
     let mut part = match package.part(name) {
         Ok(part) => part,
         Err(refusal) => {
             out.member(head(base));
             out.member_end(MemberEnd::Failed(refusal));
-            return Ok(());
+            return;
         }
     };
     let (start, failure) = stream::read_prefix(&mut part, OLE.len());
     if start == OLE && failure.is_none() {
-        let bytes = stream::read_capped(Cursor::new(start).chain(part), stream::PART_CAP);
-        let bytes = match bytes {
-            Ok(bytes) => bytes,
-            Err(error) => {
-                let refusal = error.refusal(name);
-                out.member(head(base));
-                out.member_end(MemberEnd::Failed(refusal));
-                return Ok(());
-            }
-        };
-        let (inner, bytes) = native_package(&bytes)
-            .map_or((base.clone(), bytes.clone()), |(inner, unwrapped)| {
-                (if inner.is_empty() { base } else { inner }, unwrapped)
-            });
-        out.member(head(inner));
-        out.member_data(&bytes);
-        out.member_end(MemberEnd::Whole);
-        return Ok(());
+        return wrapped(
+            stream::read_capped(Cursor::new(start).chain(part), stream::PART_CAP),
+            name,
+            base,
+            out,
+        );
     }
     out.member(head(base));
     out.member_data(&start);
@@ -69,7 +52,22 @@ fn member(package: &mut Package<'_>, name: &str, out: &mut Output<'_>) -> Result
         None => stream::copy_member(&mut part, out),
     };
     out.member_end(stream::end_of(result));
-    Ok(())
+}
+
+/// A member in an OLE file: what is wrapped, or the file itself.
+fn wrapped(bytes: Result<Vec<u8>, ReadError>, name: &str, base: Vec<u8>, out: &mut Output<'_>) {
+    match bytes {
+        Ok(bytes) => {
+            let (inner, bytes) = native_package(&bytes).unwrap_or((Vec::new(), bytes));
+            out.member(head(if inner.is_empty() { base } else { inner }));
+            out.member_data(&bytes);
+            out.member_end(MemberEnd::Whole);
+        }
+        Err(error) => {
+            out.member(head(base));
+            out.member_end(MemberEnd::Failed(error.refusal(name)));
+        }
+    }
 }
 
 fn head(name: Vec<u8>) -> MemberHead {

@@ -105,7 +105,7 @@ pub(super) fn extract(
     out.metadata(metadata);
     out.progress(0, 3);
     let (engine, reading) = read(format, document, package, out);
-    let mut refusal = match reading {
+    let refusal = match reading {
         Ok(Reading { text, loss }) => {
             if !text.trim().is_empty() {
                 out.text(&text);
@@ -115,9 +115,7 @@ pub(super) fn extract(
         Err(refusal) => Some(refusal),
     };
     out.progress(2, 3);
-    if let Err(error) = embedded::extract(package, out) {
-        refusal = refusal.or(Some(error));
-    }
+    embedded::extract(package, out);
     match refusal {
         Some(Refusal { why, message }) => Done::refused(format, engine, why, message),
         None => Done::whole(format, engine),
