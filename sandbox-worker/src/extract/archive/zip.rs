@@ -20,21 +20,30 @@ pub(in crate::extract) fn extract(document: &Document<'_>, out: &mut Output<'_>)
         Ok(package) => package,
         Err(error) => return super::recover::extract(document, &error, out),
     };
-    match identify(&mut package) {
-        Format::Zip => list(document, &mut package, out),
-        Format::Epub => epub::extract(document, &mut package, out),
-        format @ (Format::Odt | Format::Ods | Format::Odp | Format::Odg) => {
-            odf::extract(format, &mut package, out)
-        }
+    let format = identify(&mut package);
+    read(format, document, &mut package, out)
+}
+
+/// Hands what is packed to who reads it.
+pub(super) fn read(
+    format: Format,
+    document: &Document<'_>,
+    package: &mut Package<'_>,
+    out: &mut Output<'_>,
+) -> Done {
+    match format {
+        Format::Zip => list(document, package, out),
+        Format::Epub => epub::extract(document, package, out),
+        Format::Odt | Format::Ods | Format::Odp | Format::Odg => odf::extract(format, package, out),
         Format::Iwork => {
             Done::refused(Format::Iwork, "none", Refused::Unsupported, "no extractor reads iWork documents")
         }
-        format => ooxml::extract(format, document, &mut package, out),
+        format => ooxml::extract(format, document, package, out),
     }
 }
 
 /// What the entries make of the file; [`Format::Zip`] where they are just entries.
-fn identify(package: &mut Package<'_>) -> Format {
+pub(super) fn identify(package: &mut Package<'_>) -> Format {
     if let Some(format) = ooxml::identify(package).or_else(|| odf::identify(package)) {
         return format;
     }
