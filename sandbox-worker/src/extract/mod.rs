@@ -9,10 +9,8 @@ mod output;
 mod package;
 mod stream;
 
-#[cfg(test)]
-mod testing;
-
 mod archive;
+mod charset;
 mod epub;
 mod html;
 mod mail;
@@ -24,6 +22,9 @@ mod pdf;
 mod rtf;
 mod text;
 mod xml;
+
+#[cfg(test)]
+mod testing;
 
 pub use output::{Frames, Output};
 

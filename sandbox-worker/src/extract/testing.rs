@@ -1,84 +1,82 @@
-//! What an extractor said, collected for unit tests.
+//! A listener for the extractors' unit tests: what was said, put together from the frames.
 
 use super::{Document, Done, Frames, Output, dispatch};
 use shared::frame::Kind;
 use shared::{Answer, Format, MemberEnd, MemberHead, Metadata, Refused};
 
-/// Collects frames.
-#[derive(Default)]
-struct Collector {
-    answers: Vec<Answer>,
-}
-
-impl Frames for Collector {
-    fn frame(&mut self, kind: Kind, payload: &[u8]) {
-        self.answers.push(Answer::decode(kind, payload).expect("extractors keep the bounds"));
-    }
-    fn raw(&mut self, _bytes: &[u8]) {}
-    fn nonce(&self) -> [u8; 16] {
-        [0; 16]
-    }
-}
-
-/// A member as it came.
-#[derive(Debug)]
-pub(super) struct Member {
-    pub(super) head: MemberHead,
-    pub(super) bytes: Vec<u8>,
-    pub(super) end: Option<MemberEnd>,
-}
-
-/// All that was said of a document.
-#[derive(Debug)]
+/// All that an extractor said.
 pub(super) struct Said {
-    pub(super) done: Done,
     pub(super) text: String,
     pub(super) metadata: Metadata,
-    pub(super) members: Vec<Member>,
+    pub(super) members: Vec<(MemberHead, Vec<u8>, Option<MemberEnd>)>,
+    pub(super) done: Done,
 }
 
 impl Said {
+    /// What the extractor of `format` says of `bytes`.
     pub(super) fn of(format: Format, bytes: &[u8]) -> Said {
-        Said::named(format, b"test", bytes)
+        said(bytes, |document, out| dispatch(format, document, out))
     }
 
+    /// As [`Said::of`], of a document that has a name.
     pub(super) fn named(format: Format, name: &[u8], bytes: &[u8]) -> Said {
-        let mut collector = Collector::default();
-        let mut out = Output::new(&mut collector);
-        let done = dispatch(format, &Document { bytes, name, passwords: &[] }, &mut out);
-        out.flush();
-        let mut said = Said { done, text: String::new(), metadata: Metadata::default(), members: Vec::new() };
-        for answer in collector.answers {
-            said.hear(answer);
-        }
-        said
+        said(bytes, |document, out| dispatch(format, &Document { name, ..*document }, out))
     }
 
-    fn hear(&mut self, answer: Answer) {
-        match answer {
-            Answer::Text(text) => self.text.push_str(&text),
-            Answer::Metadata(metadata) => self.metadata = metadata,
-            Answer::Member(head) => self.members.push(Member { head, bytes: Vec::new(), end: None }),
-            Answer::MemberData(bytes) => self.members.last_mut().unwrap().bytes.extend(bytes),
-            Answer::MemberEnd(end) => self.members.last_mut().unwrap().end = Some(end),
-            _ => {}
-        }
-    }
-
+    /// The members' names, in order.
     pub(super) fn names(&self) -> Vec<Vec<u8>> {
-        self.members.iter().map(|member| member.head.name.clone()).collect()
+        self.members.iter().map(|(head, _, _)| head.name.clone()).collect()
     }
 
     /// Why each member failed, in order.
     pub(super) fn ends(&self) -> Vec<Option<Refused>> {
         self.members
             .iter()
-            .map(|member| match member.end.as_ref().expect("every member ends") {
+            .map(|(_, _, end)| match end.as_ref().expect("every member ends") {
                 MemberEnd::Whole => None,
                 MemberEnd::Failed(refusal) => Some(refusal.why),
             })
             .collect()
     }
+
+    pub(super) fn why(&self) -> Option<Refused> {
+        self.done.refusal.as_ref().map(|refusal| refusal.why)
+    }
+}
+
+#[derive(Default)]
+struct Listener {
+    text: String,
+    metadata: Metadata,
+    members: Vec<(MemberHead, Vec<u8>, Option<MemberEnd>)>,
+}
+
+impl Frames for Listener {
+    fn frame(&mut self, kind: Kind, payload: &[u8]) {
+        match Answer::decode(kind, payload).expect("an extractor's frames are within their bounds") {
+            Answer::Text(text) => self.text.push_str(&text),
+            Answer::Metadata(metadata) => self.metadata = metadata,
+            Answer::Member(head) => self.members.push((head, Vec::new(), None)),
+            Answer::MemberData(bytes) => self.members.last_mut().expect("a member began").1.extend(bytes),
+            Answer::MemberEnd(end) => self.members.last_mut().expect("a member began").2 = Some(end),
+            _ => {}
+        }
+    }
+
+    fn raw(&mut self, _bytes: &[u8]) {}
+
+    fn nonce(&self) -> [u8; 16] {
+        [0; 16]
+    }
+}
+
+/// Runs `extractor` over `bytes` and gives back what it said.
+pub(super) fn said(bytes: &[u8], extractor: impl FnOnce(&Document<'_>, &mut Output<'_>) -> Done) -> Said {
+    let mut listener = Listener::default();
+    let mut out = Output::new(&mut listener);
+    let done = extractor(&Document { bytes, name: b"", passwords: &[] }, &mut out);
+    out.flush();
+    Said { text: listener.text, metadata: listener.metadata, members: listener.members, done }
 }
 
 /// A ZIP file of stored entries.

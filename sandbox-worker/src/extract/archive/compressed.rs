@@ -148,7 +148,7 @@ mod tests {
         let said = Said::named(Format::Gzip, b"notes.txt.gz", &file);
         assert_eq!(said.done.refusal, None);
         assert_eq!(said.names(), [b"notes.txt".to_vec()]);
-        assert_eq!(said.members.first().unwrap().bytes, b"one two");
+        assert_eq!(said.members.first().unwrap().1, b"one two");
     }
 
     #[test]

@@ -168,11 +168,11 @@ mod tests {
     fn entries_are_members_by_kind() {
         let said = Said::of(Format::Tar, &archive());
         assert_eq!(said.done.refusal, None);
-        let kinds: Vec<MemberKind> = said.members.iter().map(|member| member.head.kind).collect();
+        let kinds: Vec<MemberKind> = said.members.iter().map(|(head, _, _)| head.kind).collect();
         assert_eq!(kinds, [MemberKind::File, MemberKind::Link, MemberKind::Special]);
         let first = said.members.first().unwrap();
-        assert_eq!((first.head.name.len(), first.bytes.as_slice()), (214, &b"hello"[..]));
-        assert_eq!(first.head.mtime, Some(1_700_000_000));
+        assert_eq!((first.0.name.len(), first.1.as_slice()), (214, &b"hello"[..]));
+        assert_eq!(first.0.mtime, Some(1_700_000_000));
     }
 
     #[test]

@@ -131,8 +131,8 @@ mod tests {
         let said = Said::of(Format::Zip, &file);
         assert_eq!(said.done.refusal, None);
         assert_eq!(said.names(), [b"../a\xff.txt".to_vec(), b"/etc/b".to_vec()]);
-        assert_eq!(said.members.first().unwrap().bytes, b"one");
-        assert_eq!(said.members.first().unwrap().head.kind, MemberKind::File);
+        assert_eq!(said.members.first().unwrap().1, b"one");
+        assert_eq!(said.members.first().unwrap().0.kind, MemberKind::File);
     }
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
         let said = Said::of(Format::Zip, file.get(..cut).unwrap());
         assert_eq!(said.done.refusal.as_ref().unwrap().why, Refused::Truncated);
         assert_eq!(said.ends(), [None, Some(Refused::Truncated)]);
-        assert_eq!(said.members.first().unwrap().bytes, b"first text");
+        assert_eq!(said.members.first().unwrap().1, b"first text");
     }
 
     #[test]

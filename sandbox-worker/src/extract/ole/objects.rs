@@ -8,6 +8,7 @@ use crate::extract::{Output, ooxml, stream};
 use shared::{MemberEnd, MemberHead, MemberKind, Refusal, Refused};
 use std::io::{Cursor, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 type File<'a> = cfb::CompoundFile<Cursor<&'a [u8]>>;
 
@@ -143,6 +144,12 @@ fn read(file: &mut File<'_>, path: &Path) -> Option<Result<Vec<u8>, Refusal>> {
     })
 }
 
+/// No time: the same object must be the same bytes whenever it is read.
+fn still(copy: &mut cfb::CompoundFile<Cursor<Vec<u8>>>, path: &Path) -> std::io::Result<()> {
+    copy.set_created_time(path, SystemTime::UNIX_EPOCH)?;
+    copy.set_modified_time(path, SystemTime::UNIX_EPOCH)
+}
+
 /// The folder as a file of its own.
 fn rebuilt(file: &mut File<'_>, folder: &Path) -> Result<Vec<u8>, Refusal> {
     let failed = |error: std::io::Error| Refusal { why: Refused::Malformed, message: error.to_string() };
@@ -160,9 +167,10 @@ fn rebuilt(file: &mut File<'_>, folder: &Path) -> Result<Vec<u8>, Refusal> {
             file.open_stream(&path).and_then(|mut source| source.read_to_end(&mut bytes)).map_err(failed)?;
             copy.create_stream(inner).and_then(|mut target| target.write_all(&bytes)).map_err(failed)?;
         } else {
-            copy.create_storage(inner).map_err(failed)?;
+            copy.create_storage(&inner).and_then(|()| still(&mut copy, &inner)).map_err(failed)?;
         }
     }
+    still(&mut copy, Path::new("/")).map_err(failed)?;
     copy.flush().map_err(failed)?;
     Ok(copy.into_inner().into_inner())
 }
