@@ -4,7 +4,9 @@
 //! the document really is, which engine read it, and what stood in the way. It may panic, allocate or spin: the cage
 //! makes a record of that. It must never claim success where it skipped something and knows it.
 
+mod events;
 mod output;
+mod package;
 mod stream;
 
 mod archive;
