@@ -9,6 +9,8 @@ use std::ffi::CStr;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use tokio::io::Interest;
+use tokio::io::unix::{AsyncFd, AsyncFdTryNewError as AsyncFdRegisterError};
 
 /// How a process ended, by the kernel's word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,6 +174,17 @@ pub fn receive(socket: BorrowedFd<'_>, into: &mut [u8], descriptors: &mut Vec<Ow
         return Err(io::Error::new(io::ErrorKind::InvalidData, "a packet from the worker is too long"));
     }
     Ok(message.bytes)
+}
+
+/// Lets the runtime watch a descriptor for something to read. Must be called in the runtime.
+///
+/// # Errors
+/// The kernel's, with the descriptor.
+pub fn watch(fd: OwnedFd) -> Result<AsyncFd<OwnedFd>, (OwnedFd, io::Error)> {
+    // SAFETY: the descriptor is owned by what is made here, which gives it out by reference only and deregisters it
+    // before it lets go of it: it is the same open descriptor for as long as the runtime knows it.
+    let registered = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
+    registered.map_err(AsyncFdRegisterError::into_parts)
 }
 
 /// A system call that the kernel holds, waiting for our word.

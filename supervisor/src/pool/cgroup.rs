@@ -44,6 +44,7 @@ pub(super) struct Leaf {
     kills: fs::File,
     limit_hits: fs::File,
     limit: u64,
+    removed: bool,
 }
 
 impl Place {
@@ -77,7 +78,7 @@ impl Place {
             .and_then(|kills| Ok((kills, fs::File::open(directory.join(limit_hits))?)));
         match files {
             Ok((kills, limit_hits)) => {
-                Ok(Leaf { directory, version: self.version, kills, limit_hits, limit: 0 })
+                Ok(Leaf { directory, version: self.version, kills, limit_hits, limit: 0, removed: false })
             }
             Err(error) => {
                 fs::remove_dir(&directory)?;
@@ -117,6 +118,12 @@ impl Leaf {
         Ok(())
     }
 
+    /// Removes it if it is empty by now. Gives whether it has gone.
+    pub(super) fn remove(&mut self) -> bool {
+        self.removed = self.removed || fs::remove_dir(&self.directory).is_ok();
+        self.removed
+    }
+
     /// What has been counted so far. A counter that cannot be read stands still.
     pub(super) fn counters(&self) -> Counters {
         let mut buffer = [0; 512];
@@ -131,9 +138,8 @@ impl Leaf {
 
 impl Drop for Leaf {
     fn drop(&mut self) {
-        // What is left behind is swept up at the next start.
-        if let Err(error) = fs::remove_dir(&self.directory) {
-            tracing::debug!(%error, leaf = ?self.directory, "a cgroup stays behind");
+        if !self.remove() {
+            tracing::debug!(leaf = ?self.directory, "a cgroup stays behind until the next start");
         }
     }
 }

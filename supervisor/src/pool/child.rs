@@ -4,7 +4,7 @@
 
 use super::conversation::{Conversation, DRAIN_MAX, Halt};
 use super::spawner::{self, Dying};
-use super::zygote::{Zygote, is_ready};
+use super::zygote::{Zygote, is_ready, watched};
 use super::{JobLimits, Receiver, machine};
 use crate::rules::classify::{Call, Intent};
 use crate::sys::{self, Reaped};
@@ -54,9 +54,8 @@ impl Child {
     pub(super) fn new(pidfd: OwnedFd, pipe: OwnedFd) -> io::Result<Self> {
         let pid = machine::pid_of(pidfd.as_raw_fd()).unwrap_or(-1);
         let mut child = Child { pid, pidfd: None, pipe: None, intent: None, stopped: false };
-        // In this order: a child without its pidfd in here would not be killed if the rest fails.
-        child.pidfd = Some(AsyncFd::with_interest(pidfd, Interest::READABLE)?);
-        child.pipe = Some(AsyncFd::with_interest(pipe, Interest::READABLE)?);
+        child.pidfd = Some(watched(pidfd)?);
+        child.pipe = Some(sys::watch(pipe).map_err(|(_pipe, error)| error)?);
         Ok(child)
     }
 

@@ -20,7 +20,10 @@ pub(super) struct Control {
 impl Control {
     /// Takes a SEQPACKET socket that does not block. Needs the runtime.
     pub(super) fn new(socket: OwnedFd) -> io::Result<Self> {
-        Ok(Control { socket: AsyncFd::new(socket)?, buffer: vec![0; MESSAGE_MAX] })
+        Ok(Control {
+            socket: crate::sys::watch(socket).map_err(|(_socket, error)| error)?,
+            buffer: vec![0; MESSAGE_MAX],
+        })
     }
 
     /// Sends one message. The socket holds far more than one, and every message is answered before the next: one that

@@ -17,10 +17,13 @@ use tokio::sync::oneshot;
 /// How often the dead are looked after while some are left.
 const BURIAL_ROUND: Duration = Duration::from_millis(5);
 
+/// In how many rounds a leaf is tried to be removed before it is left to the next start.
+const REMOVALS: u32 = 1000;
+
 /// A process that was killed and is to be reaped, with what goes when it has gone.
-#[derive(Debug)]
 pub(super) struct Dying {
     pub(super) pidfd: OwnedFd,
+    /// Removed when it is dropped, which the kernel allows once the process has gone.
     pub(super) leaf: Option<Leaf>,
 }
 
@@ -72,9 +75,10 @@ fn order(order: Order) -> io::Result<()> {
 
 fn serve(orders: &Receiver<Order>) {
     let mut dying: Vec<Dying> = Vec::new();
+    let mut leaves: Vec<(Leaf, u32)> = Vec::new();
     let mut waiting: Vec<Sender<()>> = Vec::new();
     loop {
-        let next = if dying.is_empty() {
+        let next = if dying.is_empty() && leaves.is_empty() {
             orders.recv().map_err(|_| RecvTimeoutError::Disconnected)
         } else {
             orders.recv_timeout(BURIAL_ROUND)
@@ -93,10 +97,21 @@ fn serve(orders: &Receiver<Order>) {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        dying.retain(|dead| matches!(sys::reap(dead.pidfd.as_fd()), Ok(None)));
-        if dying.is_empty() {
-            // A receiver that has gone has waited long enough.
-            waiting.drain(..).for_each(|done| drop(done.send(())));
+        let (still, gone): (Vec<_>, Vec<_>) =
+            dying.into_iter().partition(|dead| matches!(sys::reap(dead.pidfd.as_fd()), Ok(None)));
+        dying = still;
+        // What the zygote made may take a moment longer than it.
+        leaves.extend(gone.into_iter().filter_map(|dead| Some((dead.leaf?, REMOVALS))));
+        leaves.retain_mut(|(leaf, tries)| {
+            *tries -= 1;
+            !leaf.remove() && *tries > 0
+        });
+        if dying.is_empty() && leaves.is_empty() {
+            for done in waiting.drain(..) {
+                if done.send(()).is_err() {
+                    tracing::debug!("whoever waited for the dead has given up");
+                }
+            }
         }
     }
 }

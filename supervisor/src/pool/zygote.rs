@@ -17,7 +17,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 /// How long a zygote may take to put up its cage. It warms its parsers in that time, on a machine that may be busy.
@@ -96,7 +95,7 @@ impl Zygote {
         let mut zygote = Zygote {
             control,
             pid,
-            pidfd: Some(AsyncFd::with_interest(pidfd, Interest::READABLE).map_err(failed("watch it"))?),
+            pidfd: Some(watched(pidfd).map_err(failed("watch it"))?),
             listener: None,
             leaf: None,
             layers: Layers::NONE,
@@ -150,12 +149,9 @@ impl Zygote {
                         theirs: protocol,
                     });
                 }
-                self.listener = descriptors
-                    .into_iter()
-                    .next()
-                    .map(|fd| AsyncFd::with_interest(fd, Interest::READABLE))
-                    .transpose()
-                    .map_err(|source| PoolError::Start { step: "watch the listener".to_owned(), source })?;
+                self.listener = descriptors.into_iter().next().map(sys::watch).transpose().map_err(
+                    |(_listener, source)| PoolError::Start { step: "watch the listener".to_owned(), source },
+                )?;
                 // Whether there is a cgroup is known here alone.
                 self.layers = self.layers.union(layers.without(Layer::Cgroup));
                 self.absent.extend(absent.into_iter().filter(|(layer, _)| *layer != Layer::Cgroup));
@@ -198,6 +194,16 @@ impl Drop for Zygote {
 pub(super) fn is_ready(fd: BorrowedFd<'_>) -> bool {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(1)
+}
+
+/// A pidfd as the runtime watches it; its process is killed where that fails.
+pub(super) fn watched(pidfd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    sys::watch(pidfd).map_err(|(pidfd, error)| {
+        if sys::kill(pidfd.as_fd()).is_ok() {
+            spawner::bury(Dying { pidfd, leaf: None });
+        }
+        error
+    })
 }
 
 /// Our end of the socket, which does not block, and the zygote's, which does.
