@@ -8,20 +8,20 @@
 
 pub mod zygote;
 
-pub mod child;
+mod child;
 
 pub mod jail;
 
-pub mod seccomp;
+mod seccomp;
 
-pub mod recorder;
+mod recorder;
 
 pub mod memory;
 
-pub mod faults;
+mod faults;
 
 pub mod extract;
 
-pub mod sys;
+mod sys;
 
 pub use zygote::main_impl;
