@@ -1,0 +1,273 @@
+//! What can be said on the command line. The names are a contract.
+
+use super::exit;
+use crate::rules::kind::{Class, Kind, Stage, State};
+use clap::builder::PossibleValue;
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Ingests documents from places nobody vouches for: every parser runs in a sandboxed child process, and every document
+/// is at every moment in exactly one recorded state.
+#[derive(Debug, Parser)]
+#[command(name = "lazaret", version, after_help = exit::HELP, arg_required_else_help = true)]
+pub struct Args {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct Common {
+    /// The folder that holds the ledger, the index and the kept texts
+    #[arg(long, global = true, value_name = "DIR", default_value = "./lazaret-state")]
+    pub state: PathBuf,
+    /// The settings
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// One setting, over those of the file: `limits.memory=1GiB`
+    #[arg(long, global = true, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Ingest; prints progress, then a summary
+    Run(RunArgs),
+    /// One document through the sandbox, nothing stored
+    Extract(ExtractArgs),
+    /// The equation per source, and what is not indexed by stage and kind
+    Status(StatusArgs),
+    /// The documents, by source and path
+    List(ListArgs),
+    /// One record, with every attempt and its evidence
+    Show(ShowArgs),
+    /// The text that was extracted
+    Text(TextArgs),
+    /// Which documents say this, with snippets
+    Search(SearchArgs),
+    /// Ask a live run
+    Ctl(CtlArgs),
+    /// All errors in the settings at once; touches nothing
+    Validate,
+    /// Which layers of the sandbox hold here, proven by attacking them
+    Doctor(DoctorArgs),
+}
+
+/// For people or for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Text,
+    Json,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct RunArgs {
+    /// The folders to ingest; without any: all sources of the settings, else all that the ledger knows
+    #[arg(value_name = "SOURCE-DIR")]
+    pub sources: Vec<PathBuf>,
+    /// Exit with 3 where less than this share (0 to 1) of a source is indexed
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub require_coverage: Option<f64>,
+    /// Believe a listing that lost so many documents that a person has to confirm it
+    #[arg(long)]
+    pub accept_deletions: bool,
+    /// How the summary is printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct ExtractArgs {
+    /// The document
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct StatusArgs {
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// How documents are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ListFormat {
+    Table,
+    Jsonl,
+    Csv,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct ListArgs {
+    /// Only documents in this state
+    #[arg(long, value_name = "STATE")]
+    pub state_is: Option<State>,
+    /// Only documents with a fault of this class
+    #[arg(long, value_name = "CLASS")]
+    pub class: Option<Class>,
+    /// Only documents with a fault of this kind
+    #[arg(long, value_name = "KIND")]
+    pub kind: Option<Kind>,
+    /// Only documents with a fault of this stage
+    #[arg(long, value_name = "STAGE")]
+    pub stage: Option<Stage>,
+    /// Only documents of the source with this name
+    #[arg(long, value_name = "NAME")]
+    pub source: Option<String>,
+    #[arg(long, value_enum, default_value_t = ListFormat::Table)]
+    pub format: ListFormat,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct ShowArgs {
+    /// An id, an exact path, or at least 4 digits that only one id begins with
+    #[arg(value_name = "DOC")]
+    pub doc: String,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct TextArgs {
+    /// An id, an exact path, or at least 4 digits that only one id begins with
+    #[arg(value_name = "DOC")]
+    pub doc: String,
+}
+
+/// How hits are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SearchFormat {
+    Text,
+    Json,
+    Jsonl,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct SearchArgs {
+    /// Words and "phrases", all of which must occur
+    #[arg(value_name = "QUERY", required = true)]
+    pub query: Vec<String>,
+    /// At most so many documents
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub limit: u32,
+    #[arg(long, value_enum, default_value_t = SearchFormat::Text)]
+    pub format: SearchFormat,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct CtlArgs {
+    #[command(subcommand)]
+    pub command: CtlCommand,
+}
+
+#[derive(Debug, Clone, Copy, Subcommand)]
+pub enum CtlCommand {
+    /// Where the run stands
+    Status(CtlStatusArgs),
+}
+
+#[derive(Debug, Clone, Copy, ClapArgs)]
+pub struct CtlStatusArgs {
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct DoctorArgs {
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share: f64 = text.parse().map_err(|_| "a number between 0 and 1".to_owned())?;
+    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err("a number between 0 and 1".to_owned()) }
+}
+
+/// The product's words as the values of an option.
+macro_rules! values {
+    ($($word:ident),*) => {$(
+        impl ValueEnum for $word {
+            fn value_variants<'a>() -> &'a [Self] {
+                $word::ALL
+            }
+
+            fn to_possible_value(&self) -> Option<PossibleValue> {
+                Some(PossibleValue::new(self.name()))
+            }
+        }
+    )*};
+}
+
+values!(State, Class, Kind, Stage);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse(words: &str) -> Result<Args, clap::Error> {
+        Args::try_parse_from(std::iter::once("lazaret").chain(words.split(' ')))
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn the_words_of_the_contract_are_understood() {
+        let args = parse("run a b --require-coverage 0.98 --accept-deletions --state s --set limits.cpu=1s")
+            .unwrap();
+        assert_eq!(args.common.state, PathBuf::from("s"));
+        assert_eq!(args.common.set, ["limits.cpu=1s"]);
+        let Command::Run(run) = args.command else { panic!("{args:?}") };
+        assert_eq!((run.sources.len(), run.require_coverage, run.accept_deletions), (2, Some(0.98), true));
+
+        let args = parse(
+            "list --state-is quarantined --class corrupt --kind time.wall --stage extract --format csv",
+        );
+        let Command::List(list) = args.unwrap().command else { panic!() };
+        assert_eq!((list.state_is, list.kind), (Some(State::Quarantined), Some(Kind::TimeWall)));
+        assert_eq!(list.format, ListFormat::Csv);
+
+        assert_eq!(parse("status").unwrap().common.state, PathBuf::from("./lazaret-state"));
+        for good in [
+            "status --format json",
+            "show abcd --format json",
+            "text a/b.pdf",
+            "validate --config x",
+            "ctl status --format json",
+            "doctor",
+            "extract f --format json",
+            "search foo bar --limit 3",
+        ] {
+            assert!(parse(good).is_ok(), "{good}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_offered() {
+        for bad in [
+            "retry",
+            "reprocess",
+            "reconcile",
+            "ctl drain",
+            "run --require-coverage 1.5",
+            "search x --limit 0",
+            "list --state-is fine",
+            "status --format csv",
+        ] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_help_tells_the_exit_codes() {
+        let help = Args::command().render_help().to_string();
+        assert!(help.contains("130  interrupted and drained"), "{help}");
+    }
+}

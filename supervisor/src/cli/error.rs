@@ -1,0 +1,161 @@
+//! What went wrong with a command, its exit code, and the one printer for it.
+
+use super::exit::Exit;
+use crate::ledger::LedgerError;
+use crate::report::Printer;
+use crate::sink::SinkError;
+use std::error::Error;
+
+/// What an error concerns; the exit code follows from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The run, the state folder, the machine.
+    Structural,
+    /// What was asked for is not there.
+    Absent,
+    /// The command line or the settings.
+    Usage,
+    /// Whoever read our output has left. Not worth a word.
+    ReaderGone,
+}
+
+/// Why a command could not do what was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CliError {
+    cause: Cause,
+    /// What is wrong; more than one where all errors are told at once.
+    messages: Vec<String>,
+    /// The chain below, outermost first.
+    causes: Vec<String>,
+    hints: Vec<String>,
+}
+
+impl CliError {
+    /// An error with this message.
+    pub fn new(cause: Cause, message: impl Into<String>) -> Self {
+        CliError { cause, messages: vec![message.into()], causes: Vec::new(), hints: Vec::new() }
+    }
+
+    /// All of these at once.
+    pub fn all(cause: Cause, messages: impl IntoIterator<Item = String>) -> Self {
+        CliError { cause, messages: messages.into_iter().collect(), causes: Vec::new(), hints: Vec::new() }
+    }
+
+    /// Of an error and what is behind it.
+    pub fn of(cause: Cause, error: &dyn Error) -> Self {
+        let mut out = CliError::new(cause, error.to_string());
+        let mut below = error.source();
+        while let Some(error) = below {
+            out.causes.push(error.to_string());
+            below = error.source();
+        }
+        out
+    }
+
+    /// With one more thing that a person can do.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// The exit code.
+    pub fn exit(&self) -> Exit {
+        match self.cause {
+            Cause::Structural | Cause::Absent => Exit::Aborted,
+            Cause::Usage => Exit::Usage,
+            Cause::ReaderGone => Exit::Completed,
+        }
+    }
+
+    /// As a person reads it.
+    pub fn text(&self) -> String {
+        let messages = self.messages.iter().map(|message| format!("error: {message}"));
+        let causes = self.causes.iter().map(|cause| format!("  caused by: {cause}"));
+        let hints = self.hints.iter().map(|hint| format!("hint: {hint}"));
+        messages.chain(causes).chain(hints).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Tells the user, on standard error.
+    pub fn print(&self, printer: &mut Printer) {
+        if self.cause != Cause::ReaderGone {
+            printer.note(&self.text());
+        }
+    }
+}
+
+impl From<std::io::Error> for CliError {
+    /// Of writing the output.
+    fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            return CliError::new(Cause::ReaderGone, "");
+        }
+        let mut out = CliError::new(Cause::Structural, "cannot write the output");
+        out.causes.push(error.to_string());
+        out
+    }
+}
+
+impl From<LedgerError> for CliError {
+    fn from(error: LedgerError) -> Self {
+        let out = CliError::of(Cause::Structural, &error);
+        match error {
+            LedgerError::Missing(_) => {
+                out.hint("`lazaret run SOURCE-DIR` makes a ledger; `--state DIR` names another folder")
+            }
+            _ => out,
+        }
+    }
+}
+
+impl From<SinkError> for CliError {
+    fn from(error: SinkError) -> Self {
+        let out = CliError::of(Cause::Structural, &error);
+        match error {
+            SinkError::Index { .. } => {
+                out.hint("the next `lazaret run` makes a damaged index anew from the kept texts")
+            }
+            SinkError::Full { .. } => out.hint("make room and run again; nothing is lost"),
+            SinkError::Io { .. } | SinkError::Texts { .. } => out,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[test]
+    fn an_error_its_causes_and_its_hints_read_top_down() {
+        let source = io::Error::from_raw_os_error(13);
+        let error = SinkError::Io { path: "/s/index".into(), source };
+        let error = CliError::from(error).hint("look at its rights");
+        assert_eq!(
+            error.text(),
+            "\
+error: cannot read or write /s/index
+  caused by: Permission denied (os error 13)
+hint: look at its rights"
+        );
+        assert_eq!(error.exit(), Exit::Aborted);
+    }
+
+    #[test]
+    fn a_reader_that_left_is_no_error() {
+        let error = CliError::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert_eq!(error.exit(), Exit::Completed);
+    }
+
+    #[test]
+    fn all_errors_in_the_settings_are_told_at_once() {
+        let error = CliError::all(Cause::Usage, ["a".to_owned(), "b".to_owned()]);
+        assert_eq!((error.text().as_str(), error.exit().code()), ("error: a\nerror: b", 2));
+    }
+
+    #[test]
+    fn a_ledger_that_is_not_there_comes_with_the_way_to_one() {
+        let error = CliError::from(LedgerError::Missing("/s".into()));
+        assert!(error.text().contains("\nhint: `lazaret run SOURCE-DIR` makes a ledger"), "{}", error.text());
+    }
+}

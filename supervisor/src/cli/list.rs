@@ -1,0 +1,133 @@
+//! `lazaret list`: the documents, by source and path, tombstones included.
+
+use super::args::{ListArgs, ListFormat};
+use super::{Common, Exit, Outcome, open};
+use crate::ledger::{Filter, Record};
+use crate::report::{Printer, csv, json, table};
+use std::io;
+use std::ops::ControlFlow;
+
+pub(super) fn run(common: &Common, args: ListArgs, printer: &mut Printer) -> Outcome {
+    let reader = open::ledger(common)?;
+    let filter = Filter {
+        state: args.state_is,
+        class: args.class,
+        kind: args.kind,
+        stage: args.stage,
+        source: args.source,
+    };
+    let mut lister = Lister { format: args.format, printer, rows: Vec::new(), first: true };
+    lister.begin()?;
+    let mut failed = None;
+    reader.list(&filter, &mut |source, record| match lister.document(source, record) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => {
+            failed = Some(error);
+            ControlFlow::Break(())
+        }
+    })?;
+    failed.map_or(Ok(()), Err)?;
+    lister.end()?;
+    Ok(Exit::Completed)
+}
+
+struct Lister<'a> {
+    format: ListFormat,
+    printer: &'a mut Printer,
+    /// Of the table, not yet printed.
+    rows: Vec<Record>,
+    first: bool,
+}
+
+impl Lister<'_> {
+    fn begin(&mut self) -> io::Result<()> {
+        match self.format {
+            ListFormat::Csv => self.printer.line(&csv::header(json::COLUMNS)?),
+            ListFormat::Table | ListFormat::Jsonl => Ok(()),
+        }
+    }
+
+    fn document(&mut self, source: &str, record: &Record) -> io::Result<()> {
+        match self.format {
+            ListFormat::Jsonl => self.printer.line(&json::line(&json::record(source, record))),
+            ListFormat::Csv => self.printer.line(&csv::object(json::COLUMNS, &json::record(source, record))?),
+            ListFormat::Table => {
+                self.rows.push(record.clone());
+                if self.rows.len() < table::PIECE { Ok(()) } else { self.piece() }
+            }
+        }
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        match self.format {
+            ListFormat::Table if self.rows.is_empty() && self.first => {
+                self.printer.note("no document");
+                Ok(())
+            }
+            ListFormat::Table if !self.rows.is_empty() => self.piece(),
+            ListFormat::Table | ListFormat::Jsonl | ListFormat::Csv => Ok(()),
+        }
+    }
+
+    fn piece(&mut self) -> io::Result<()> {
+        let width = self.printer.is_terminal().then(terminal_width);
+        let piece = table::documents(&self.rows, self.first, width);
+        self.rows.clear();
+        self.first = false;
+        self.printer.line(&piece)
+    }
+}
+
+fn terminal_width() -> u16 {
+    comfy_table::Table::new().width().unwrap_or(120)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::json::tests::sample;
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn listed(format: ListFormat, documents: usize) -> (String, String) {
+        let (out, err) = (Kept::default(), Kept::default());
+        let mut printer = Printer::to(Box::new(out.clone()), Box::new(err.clone()));
+        let mut lister = Lister { format, printer: &mut printer, rows: Vec::new(), first: true };
+        lister.begin().unwrap();
+        (0..documents).for_each(|_| lister.document("docs", &sample()).unwrap());
+        lister.end().unwrap();
+        let text = |kept: &Kept| String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        (text(&out), text(&err))
+    }
+
+    #[test]
+    fn a_table_comes_in_pieces_under_one_header() {
+        let (out, _) = listed(ListFormat::Table, table::PIECE + 1);
+        assert_eq!(out.lines().count(), table::PIECE + 2);
+        assert_eq!(out.matches("MESSAGE").count(), 1);
+        assert_eq!(listed(ListFormat::Table, 0), (String::new(), "no document\n".to_owned()));
+    }
+
+    #[test]
+    fn programs_get_a_line_a_document_and_nothing_else() {
+        assert_eq!(listed(ListFormat::Jsonl, 0).0, "");
+        let (out, _) = listed(ListFormat::Jsonl, 2);
+        assert!(out.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()));
+        let (out, _) = listed(ListFormat::Csv, 1);
+        assert!(out.starts_with("id,source,path,path_bytes,"));
+        assert_eq!(out.lines().count(), 2);
+    }
+}
