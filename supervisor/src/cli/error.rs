@@ -2,7 +2,9 @@
 
 use super::exit::Exit;
 use crate::ledger::LedgerError;
+use crate::pool::PoolError;
 use crate::report::Printer;
+use crate::run::RunError;
 use crate::sink::SinkError;
 use std::error::Error;
 
@@ -117,6 +119,27 @@ impl From<SinkError> for CliError {
             }
             SinkError::Full { .. } => out.hint("make room and run again; nothing is lost"),
             SinkError::Io { .. } | SinkError::Texts { .. } => out,
+        }
+    }
+}
+
+impl From<PoolError> for CliError {
+    fn from(error: PoolError) -> Self {
+        CliError::of(Cause::Structural, &error)
+            .hint("`lazaret doctor` tells which layers hold here, and what to do")
+    }
+}
+
+impl From<RunError> for CliError {
+    fn from(error: RunError) -> Self {
+        let out = CliError::of(Cause::Structural, &error);
+        match error {
+            RunError::Ledger(error) => error.into(),
+            RunError::Sink(error) => error.into(),
+            RunError::Pool(error) => error.into(),
+            RunError::Listing(_) => out.hint("nothing was deleted; run again when the source is back"),
+            RunError::Spool { .. } => out.hint("make room, or name another state folder with `--state DIR`"),
+            RunError::NoProgress { .. } | RunError::Ended => out,
         }
     }
 }

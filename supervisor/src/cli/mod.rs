@@ -11,6 +11,7 @@ mod list;
 mod open;
 mod run;
 mod search;
+mod settings;
 mod show;
 mod status;
 mod text;
@@ -68,6 +69,12 @@ fn dispatch(args: Args, printer: &mut Printer) -> Outcome {
         Command::Validate => validate::run(&common, printer),
         Command::Doctor(args) => doctor::run(&common, &args, printer),
     }
+}
+
+/// Ends the program without a drop more of work: for whoever says so twice.
+#[expect(clippy::exit, reason = "the second signal means now; the next run finds what was in hand")]
+fn leave_at_once(code: u8) {
+    std::process::exit(code.into());
 }
 
 /// Warnings of the libraries and our own, for whoever looks after the program. `LAZARET_LOG` sets how much.

@@ -1,9 +1,256 @@
-//! `lazaret run`: from the command line to the call.
+//! `lazaret run`: which sources, then the run, its progress, its summary and its exit code.
 
-use super::args::RunArgs;
-use super::{Common, Outcome};
-use crate::report::Printer;
+use super::args::{Format, RunArgs};
+use super::settings::settings;
+use super::{Cause, CliError, Common, Exit, Outcome};
+use crate::ledger::{Books, Counts, Reader, RunEnd};
+use crate::report::progress::{Progress, Snapshot};
+use crate::report::style::safe;
+use crate::report::summary::Summary;
+use crate::report::{Printer, json};
+use crate::rules::kind::State;
+use crate::run::control::{self, Query};
+use crate::run::{self, Named, Order, Orders, Plan, Window};
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 
-pub(super) fn run(_common: &Common, _args: &RunArgs, _printer: &mut Printer) -> Outcome {
-    unimplemented!("the call")
+/// How often the progress is looked up.
+const LOOK: Duration = Duration::from_millis(400);
+
+pub(super) fn run(common: &Common, args: &RunArgs, printer: &mut Printer) -> Outcome {
+    let settings = settings(common)?;
+    let sources = sources(common, args, &settings.connectors)?;
+    let plan =
+        Plan { settings, state: common.state.clone(), sources, accept_deletions: args.accept_deletions };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| CliError::of(Cause::Structural, &error))?;
+    let signalled = Arc::new(AtomicU8::new(0));
+    let outcome = runtime.block_on(carry_out(plan, signalled.clone()));
+    // Threads that hang in a read of a dead file system must not keep the program.
+    runtime.shutdown_background();
+    report(args, outcome, printer, signalled.load(Ordering::Relaxed))
+}
+
+/// The sources of the command line; without any those of the settings; without those all that the ledger knows.
+fn sources(
+    common: &Common,
+    args: &RunArgs,
+    connectors: &[crate::settings::Connector],
+) -> Result<Vec<Named>, CliError> {
+    if !args.sources.is_empty() {
+        return args.sources.iter().map(|path| named(common, path)).collect();
+    }
+    if !connectors.is_empty() {
+        return Ok(connectors
+            .iter()
+            .map(|connector| Named { name: connector.name.clone(), root: connector.path.clone() })
+            .collect());
+    }
+    let known = match Reader::open(&common.state) {
+        Ok(reader) => reader.sources()?,
+        Err(crate::ledger::LedgerError::Missing(_)) => Vec::new(),
+        Err(error) => return Err(error.into()),
+    };
+    if known.is_empty() {
+        return Err(CliError::new(Cause::Usage, "there is no source to run over")
+            .hint("name a folder: `lazaret run SOURCE-DIR`, or a [[connector]] in the settings"));
+    }
+    Ok(known.into_iter().map(|source| Named { name: source.name, root: source.root }).collect())
+}
+
+/// A folder is named by its canonical absolute path. One that is not there (any more) is none of the command line's
+/// business where the ledger knows it: then its source is down.
+fn named(common: &Common, path: &Path) -> Result<Named, CliError> {
+    let why = match path.canonicalize() {
+        Ok(root) if root.is_dir() => return Ok(Named { name: name_of(&root), root }),
+        Ok(_) => "it is no folder".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let name = name_of(&absolute);
+    let known = Reader::open(&common.state).and_then(|reader| reader.sources()).unwrap_or_default();
+    if known.iter().any(|source| source.name == name) {
+        return Ok(Named { name, root: absolute });
+    }
+    Err(CliError::new(Cause::Usage, format!("cannot ingest {}: {why}", safe(&path.display().to_string())))
+        .hint("SOURCE-DIR is an existing folder"))
+}
+
+/// Lossless: bytes that are no UTF-8 are escaped.
+fn name_of(root: &Path) -> String {
+    use std::os::unix::ffi::OsStrExt;
+    match root.to_str() {
+        Some(name) => name.to_owned(),
+        None => root.as_os_str().as_bytes().escape_ascii().to_string(),
+    }
+}
+
+async fn carry_out(plan: Plan, signalled: Arc<AtomicU8>) -> run::Outcome {
+    let orders = Orders::default();
+    let listening = tokio::spawn(listen(orders.clone(), signalled));
+    let (feed, snapshots) = watch::channel(Snapshot::default());
+    let state = plan.state.clone();
+    let shown = Progress::start(snapshots.clone());
+    let (sender, windows) = tokio::sync::oneshot::channel();
+    let looking = tokio::spawn(async move {
+        if let Ok(window) = windows.await {
+            look(window, feed, state).await;
+        }
+    });
+    let outcome = run::run(plan, orders, move |window| {
+        // Whoever shows the progress may have gone; the run goes on.
+        sender.send(window).ok();
+    })
+    .await;
+    looking.abort();
+    listening.abort();
+    drop(shown);
+    outcome
+}
+
+/// The first signal drains, the second ends at once: what is in hand then is found by the next run.
+async fn listen(orders: Orders, signalled: Arc<AtomicU8>) {
+    let (Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        return;
+    };
+    loop {
+        let number = tokio::select! {
+            _ = interrupt.recv() => 2,
+            _ = terminate.recv() => 15,
+        };
+        if signalled.swap(number, Ordering::Relaxed) != 0 {
+            super::leave_at_once(128 + number);
+        }
+        orders.give(Order::Stop);
+    }
+}
+
+/// Keeps the snapshot up to date and answers at the control socket, until it is aborted.
+async fn look(window: Window, feed: watch::Sender<Snapshot>, state: PathBuf) {
+    let answers = feed.subscribe();
+    let began = window.began;
+    let served = control::serve(&state, move |query| match query {
+        Query::Status => status(&answers.borrow(), u64::try_from(began.elapsed().as_millis()).unwrap_or(0)),
+    })
+    .await;
+    let _served =
+        served.map_err(|error| tracing::warn!(%error, "no control socket: `lazaret ctl` will not work"));
+    let mut last = (window.carried.load(Ordering::Relaxed), tokio::time::Instant::now());
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let carried = window.carried.load(Ordering::Relaxed);
+        #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+        let rate = (carried - last.0) as f64 / last.1.elapsed().as_secs_f64();
+        last = (carried, tokio::time::Instant::now());
+        let sources = window.sources.clone();
+        let Ok(counted) = window.readers.with(move |reader| reader.counted(&sources)).await else { continue };
+        let count = |state: State| counted.get(&state).copied().unwrap_or(0);
+        let in_flight = {
+            let shown = window.shown.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut in_flight: Vec<_> = shown
+                .values()
+                .map(|one| {
+                    (one.path.clone(), u64::try_from(one.since.elapsed().as_millis()).unwrap_or(u64::MAX))
+                })
+                .collect();
+            in_flight.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+            in_flight
+        };
+        feed.send_modify(|now| {
+            let smoothed = if now.rate == 0.0 { rate } else { 0.8 * now.rate + 0.2 * rate };
+            *now = Snapshot {
+                listed: window.listed.load(Ordering::Relaxed),
+                listing: window.listing.load(Ordering::Relaxed),
+                indexed: count(State::Indexed),
+                suspect: count(State::Suspect),
+                retrying: count(State::Retrying),
+                quarantined: count(State::Quarantined),
+                excluded: count(State::Excluded),
+                deleted: count(State::Deleted),
+                pending: count(State::Pending),
+                in_flight,
+                rate: smoothed,
+            };
+        });
+    }
+}
+
+fn status(now: &Snapshot, running_ms: u64) -> Value {
+    let in_flight: Vec<_> =
+        now.in_flight.iter().map(|(path, ms)| json!({"path": path, "running_ms": ms})).collect();
+    json!({
+        "running_ms": running_ms,
+        "listing": now.listing,
+        "listed": now.listed,
+        "indexed": now.indexed,
+        "suspect": now.suspect,
+        "retrying": now.retrying,
+        "quarantined": now.quarantined,
+        "excluded": now.excluded,
+        "pending": now.pending,
+        "deleted": now.deleted,
+        "per_second": (now.rate * 10.0).round() / 10.0,
+        "in_flight": in_flight,
+    })
+}
+
+fn report(args: &RunArgs, mut outcome: run::Outcome, printer: &mut Printer, signalled: u8) -> Outcome {
+    let books = outcome.books.take().map(|books| of_the_run(books, &outcome.names));
+    if let Some(books) = books {
+        let summary = Summary {
+            outcome: outcome.end,
+            reason: outcome.error.as_ref().map(ToString::to_string),
+            took_ms: outcome.took_ms,
+            carried: outcome.carried,
+            books,
+            clusters: outcome.clusters,
+            alerts: outcome.alerts,
+            next_due: outcome.next_due,
+            degraded: outcome
+                .missing
+                .into_iter()
+                .map(|(layer, why)| (layer.name().to_owned(), why))
+                .collect(),
+        };
+        match args.format {
+            Format::Text => printer.line(&summary.text(&TimeZone::system()))?,
+            Format::Json => printer.line(&json::line(&summary.json()))?,
+        }
+        if outcome.error.is_none() {
+            return Ok(exit(args, outcome.end, &summary.books, signalled));
+        }
+    }
+    match outcome.error {
+        Some(error) => Err(error.into()),
+        None => Err(CliError::new(Cause::Structural, "the ledger could not be read after the run")),
+    }
+}
+
+/// The books of the run's sources; whether all balances is said of the whole ledger.
+fn of_the_run(mut books: Books, names: &[String]) -> Books {
+    books.sources.retain(|source| names.contains(&source.name));
+    let mut total = Counts::default();
+    for source in &books.sources {
+        total.add(source);
+    }
+    Books { total, ..books }
+}
+
+fn exit(args: &RunArgs, end: RunEnd, books: &Books, signalled: u8) -> Exit {
+    if end == RunEnd::Interrupted {
+        return if signalled == 15 { Exit::Terminated } else { Exit::Interrupted };
+    }
+    let covered = |wanted: f64| books.sources.iter().all(|source| json::coverage(source) >= wanted);
+    if !books.balanced || args.require_coverage.is_some_and(|wanted| !covered(wanted)) {
+        return Exit::Short;
+    }
+    Exit::Completed
 }

@@ -3,12 +3,12 @@
 use super::{Cause, CliError, Common, Outcome};
 use crate::report::Printer;
 
-pub(super) fn run(common: &Common, _printer: &mut Printer) -> Outcome {
+pub(super) fn run(common: &Common, printer: &mut Printer) -> Outcome {
     if common.config.is_none() && common.set.is_empty() {
         return Err(CliError::new(Cause::Usage, "there is nothing to validate")
             .hint("name a file with `--config FILE`, or settings with `--set KEY=VALUE`"));
     }
-    unimplemented!(
-        "Settings::load(common.config, &common.set); errors through CliError::all(Cause::Usage, …)"
-    )
+    super::settings::settings(common)?;
+    printer.line("The settings are valid.")?;
+    Ok(super::Exit::Completed)
 }

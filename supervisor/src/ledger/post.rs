@@ -2,12 +2,12 @@
 //! what a listing compares, who is in hand, and the counters. Holds no record between two calls, so that another
 //! process may append as well.
 
+use super::Applied;
 use super::books::Moves;
 use super::event::{Change, Event};
 use super::items::{self, Directories};
 use super::record::Record;
 use super::row::{self, Stored};
-use super::Applied;
 use crate::rules::account::{self, Verdict};
 use crate::rules::kind::State;
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
@@ -34,6 +34,7 @@ impl<'a> Posting<'a> {
                 let number = self.store(stored.as_ref(), &new, event)?;
                 self.note_in_hand(number, &event.change)?;
                 self.moves.note(old, &new);
+                self.befall_members(&new, event)?;
                 Ok(Applied::Changed(new))
             }
             Verdict::Overtaken => {
@@ -46,6 +47,25 @@ impl<'a> Posting<'a> {
                 Ok(Applied::Overtaken(stored.map(|stored| Box::new(stored.record))))
             }
         }
+    }
+
+    /// What befalls a container befalls all below it: gone with it, or excluded under the same policy.
+    fn befall_members(&mut self, container: &Record, event: &Event) -> rusqlite::Result<()> {
+        if container.listed_whole.is_none() || !matches!(event.change, Change::Gone | Change::Rejected { .. })
+        {
+            return Ok(());
+        }
+        let members: Vec<[u8; 20]> = self
+            .db
+            .prepare_cached(
+                "SELECT id FROM documents WHERE parent = ?1 AND state != 'deleted' ORDER BY position",
+            )?
+            .query_map([container.id.0], |row| row.get(0))?
+            .collect::<rusqlite::Result<_>>()?;
+        for member in members {
+            self.post(&Event { doc: shared::DocumentId(member), expects: None, ..event.clone() })?;
+        }
+        Ok(())
     }
 
     /// Writes what was collected. To be called once, before the commit.
@@ -93,9 +113,9 @@ impl<'a> Posting<'a> {
     }
 
     fn journal(&self, number: i64, event: &Event, revision: Option<u64>) -> rusqlite::Result<i64> {
-        let mut statement: CachedStatement<'_> = self
-            .db
-            .prepare_cached("INSERT INTO events (doc, at, expects, revision, change) VALUES (?1, ?2, ?3, ?4, ?5)")?;
+        let mut statement: CachedStatement<'_> = self.db.prepare_cached(
+            "INSERT INTO events (doc, at, expects, revision, change) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?;
         let expects = event.expects.map(row::signed).transpose()?;
         let revision = revision.map(row::signed).transpose()?;
         statement.insert((number, event.at, expects, revision, row::json(&event.change)?))
@@ -115,9 +135,7 @@ impl<'a> Posting<'a> {
 }
 
 fn find(db: &Connection, event: &Event) -> rusqlite::Result<Option<Stored>> {
-    db.prepare_cached(row::FIND)?
-        .query_row([event.doc.0], row::read)
-        .optional()
+    db.prepare_cached(row::FIND)?.query_row([event.doc.0], row::read).optional()
 }
 
 /// After these nothing has the document in hand. What a listing or a person says does not take it out of a child's
@@ -130,6 +148,7 @@ fn ends_an_attempt(change: &Change) -> bool {
         | Change::Rejected { .. }
         | Change::Left
         | Change::PutBack
+        | Change::Same { .. }
         | Change::Lost { .. } => true,
         Change::Seen(_)
         | Change::Started { .. }
@@ -151,7 +170,9 @@ fn queue(old: &Stored, new: &Record, change: &Change, seq: i64) -> Option<i64> {
         Change::Started { .. } => None,
         Change::Fetched { .. } | Change::Ready | Change::Touched { .. } => old.queue,
         // Only what a listing notes beside the bytes has moved.
-        Change::Seen(_) if old.record.task == new.task && old.record.fetched == new.fetched && !renewed(old, new) => {
+        Change::Seen(_)
+            if old.record.task == new.task && old.record.fetched == new.fetched && !renewed(old, new) =>
+        {
             old.queue
         }
         _ => Some(seq),

@@ -140,19 +140,34 @@ impl Reader {
         })
     }
 
-    /// Retrying documents of these sources whose time has come at `now` (`null` times have, too).
+    /// Retrying documents of these sources whose time has come at `now`; those without a time, where they were last tried
+    /// before `began`. Without those that are to be tried alone.
     pub fn retries(
         &self,
         sources: &[SourceId],
         now: Millis,
+        began: Millis,
         limit: usize,
     ) -> Result<Vec<Record>, LedgerError> {
         let sql = format!(
-            "source IN ({}) AND state = 'retrying' AND (next_attempt IS NULL OR next_attempt <= ?1)
-             ORDER BY next_attempt, number LIMIT ?2",
+            "source IN ({}) AND state = 'retrying' AND json_extract(rest, '$.alone') IS NULL
+             AND (next_attempt <= ?1
+                  OR next_attempt IS NULL AND coalesce(json_extract(rest, '$.last_attempt'), 0) < ?2)
+             ORDER BY next_attempt, number LIMIT ?3",
             in_list(sources)
         );
-        self.ask(|db| many(db, &sql, (now, at_most(limit))))
+        self.ask(|db| many(db, &sql, (now, began, at_most(limit))))
+    }
+
+    /// Documents of these sources that the supervisor died with, and that are therefore to be tried with nothing beside
+    /// them.
+    pub fn alone(&self, sources: &[SourceId]) -> Result<Vec<Record>, LedgerError> {
+        let sql = format!(
+            "source IN ({}) AND (state = 'retrying' OR state = 'pending' AND kind = 'supervisor.lost')
+             AND json_extract(rest, '$.alone') ORDER BY number",
+            in_list(sources)
+        );
+        self.ask(|db| many(db, &sql, []))
     }
 
     /// The earliest time at which something of these sources is due again.

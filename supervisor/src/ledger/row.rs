@@ -1,8 +1,8 @@
 //! A record as a row: columns for what is filtered, sorted or counted, JSON for the rest. Each fact stands in one of the
 //! two, never in both.
 
-use super::record::{InSink, Listed, Millis, Pipeline, Record, SourceId, Stat, Task, TextFacts, Usage};
 use super::compact;
+use super::record::{InSink, Listed, Millis, Pipeline, Record, SourceId, Stat, Task, TextFacts, Usage};
 use crate::rules::fault::Evidence;
 use crate::rules::kind::{Class, Damage, Kind, Stage, State, Why};
 use rusqlite::types::{FromSqlError, Type};
@@ -76,6 +76,8 @@ struct Rest {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     evidence: Option<Evidence>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
+    rested: Option<Box<Record>>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     task: Option<Task>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     listed_whole: Option<bool>,
@@ -139,6 +141,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Stored> {
         text: rest.text,
         usage: rest.usage,
         evidence: rest.evidence,
+        rested: rest.rested,
         task: rest.task,
         listed_whole: rest.listed_whole,
         listed: rest.listed,
@@ -147,7 +150,11 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Stored> {
 }
 
 /// Binds a record and its queue number to `:name` parameters: those of them that the statement has.
-pub(super) fn bind(statement: &mut Statement<'_>, record: &Record, queue: Option<i64>) -> rusqlite::Result<()> {
+pub(super) fn bind(
+    statement: &mut Statement<'_>,
+    record: &Record,
+    queue: Option<i64>,
+) -> rusqlite::Result<()> {
     let rest = Rest {
         message: record.message.clone(),
         hostile: record.hostile,
@@ -170,6 +177,7 @@ pub(super) fn bind(statement: &mut Statement<'_>, record: &Record, queue: Option
         text: record.text.clone(),
         usage: record.usage,
         evidence: record.evidence.clone(),
+        rested: record.rested.clone(),
         task: record.task.clone(),
         listed_whole: record.listed_whole,
         listed: record.listed,

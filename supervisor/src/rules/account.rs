@@ -65,6 +65,7 @@ fn known(old: &Record, change: &Change, at: Millis) -> Option<Record> {
         Change::Written { state, facts, in_sink, fault } => {
             written(old, *state, facts, in_sink, fault.as_deref(), at)
         }
+        Change::Same { stat } => same(old, *stat),
         Change::Requeued => Some(requeued(old)),
         Change::Unwritten => unwritten(old),
         Change::PutBack => put_back(old),
@@ -109,6 +110,7 @@ fn first_sight(event: &Event, seen: &Seen) -> Record {
         text: None,
         usage: None,
         evidence: None,
+        rested: None,
         task: Some(Task::Carry),
         listed_whole: None,
         listed: None,
@@ -137,6 +139,11 @@ fn seen_again(old: &Record, seen: &Seen, at: Millis) -> Option<Record> {
         }
         None if old.is_leaving() => back_in_time(&mut new, old, other_bytes),
         None if other_bytes || !is_current(old) => {
+            if seen.stat.is_some()
+                && matches!(old.state, State::Indexed | State::Suspect | State::Quarantined)
+            {
+                new.rested = Some(Box::new(Record { rested: None, ..old.clone() }));
+            }
             start_anew(&mut new);
             queue(&mut new, Task::Carry);
         }
@@ -186,8 +193,9 @@ fn is_current(old: &Record) -> bool {
 fn back_in_time(new: &mut Record, old: &Record, other_bytes: bool) {
     let kept = old.in_sink.as_ref().filter(|sink| {
         let same = !other_bytes && old.fetched && old.sha256.is_some() && sink.sha256 == old.sha256;
+        // What befell a container has befallen its members: it is listed again, and they come back with it.
         // On its way to `excluded` the policy's fault has replaced what made it suspect.
-        same && (old.task == Some(Task::Delete) || sink.state == State::Indexed)
+        same && old.listed_whole.is_none() && (old.task == Some(Task::Delete) || sink.state == State::Indexed)
     });
     let task = kept.map_or(Task::Carry, |sink| Task::Write { state: sink.state });
     if task == Task::Carry {
@@ -232,6 +240,16 @@ fn left(old: &Record) -> Option<Record> {
     let mut new = old.clone();
     new.in_sink = None;
     rest(&mut new, end);
+    Some(new)
+}
+
+/// The bytes are those of the last time: as it stood then, with the times of now.
+fn same(old: &Record, stat: Option<Stat>) -> Option<Record> {
+    let mut new = old.rested.as_deref()?.clone();
+    new.in_sink.clone_from(&old.in_sink);
+    if let Some(stat) = stat.or(old.stat) {
+        note_stat(&mut new, stat);
+    }
     Some(new)
 }
 
@@ -390,6 +408,9 @@ fn queue(new: &mut Record, task: Task) {
 
 /// In this state with nothing to do.
 fn rest(new: &mut Record, state: State) {
+    if !matches!(state, State::Pending | State::Retrying) {
+        new.rested = None;
+    }
     new.state = state;
     new.task = None;
     new.why = None;

@@ -16,7 +16,7 @@ use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -32,6 +32,8 @@ pub struct Connector<'a> {
     pub orders: &'a Orders,
     /// Items that the listing has seen.
     pub listed: Arc<AtomicU64>,
+    /// Whether the listing is on.
+    pub listing: Arc<AtomicBool>,
     /// Outermost items under way at a time.
     pub width: usize,
 }
@@ -51,6 +53,7 @@ impl Connector<'_> {
         let sources = vec![self.source.id];
         self.alone(&sources).await?;
         let recorded = Arc::new(Notify::new());
+        self.listing.store(true, Ordering::Relaxed);
         let mut listing = Some(self.begin_listing(recorded.clone()));
         let mut listed = Listed::default();
         let mut work = Work::new(sources);
@@ -65,6 +68,7 @@ impl Connector<'_> {
                 Some(done) = work.trees.join_next() => self.tree_done(&mut work, done)?,
                 done = async { listing.as_mut().expect("guarded").await }, if listing.is_some() => {
                     listing = None;
+                    self.listing.store(false, Ordering::Relaxed);
                     work.stale = true;
                     match done.map_err(|_| RunError::Ended)? {
                         Ok(outcome) => listed = outcome,

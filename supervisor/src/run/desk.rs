@@ -17,6 +17,7 @@ use crate::sink::{Entry, embedded};
 use shared::{ContentHash, DocumentId};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::sync::{Semaphore, mpsc};
@@ -34,6 +35,8 @@ pub struct Desk {
     /// What the writer has in hand.
     pub in_hand: InHand,
     pub shown: Arc<Mutex<HashMap<DocumentId, Shown>>>,
+    /// Attempts that have come to an end.
+    pub carried: Arc<AtomicU64>,
     /// Documents of one tree that are carried at a time.
     pub width: usize,
     /// Memory for texts that are on their way to the sink, in KiB.
@@ -140,6 +143,7 @@ impl Desk {
             Change::Failed { fault: Box::new(fault), settle, facts: Box::new(facts) }
         };
         self.record(vec![self.event(record.id, Some(record.revision), change)]).await?;
+        self.carried.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
@@ -181,6 +185,10 @@ impl Desk {
             in_sink: in_sink.clone(),
             fault: product.fault.map(Box::new),
         };
+        self.carried.fetch_add(1, Ordering::Relaxed);
+        // From here on it waits for a commit: no stage has it in hand.
+        let ready = vec![self.event(record.id, Some(record.revision), Change::Ready)];
+        let Some(record) = self.record(ready).await?.pop() else { return Ok(()) };
         let entry = Entry {
             id: record.id,
             title: product.title,

@@ -7,11 +7,13 @@
 pub mod connector;
 pub mod control;
 pub mod desk;
+mod machine;
 mod orders;
 mod readers;
 mod recover;
 pub mod writer;
 
+pub use machine::Machine;
 pub use orders::{Order, Orders};
 pub use readers::Readers;
 
@@ -29,7 +31,7 @@ use shared::{DocumentId, Layer};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tokio::sync::{Semaphore, mpsc};
@@ -58,7 +60,12 @@ pub struct Named {
 pub struct Window {
     pub readers: Arc<Readers>,
     pub shown: Arc<Mutex<HashMap<DocumentId, Shown>>>,
+    /// Items that the listing of the moment has seen.
     pub listed: Arc<AtomicU64>,
+    /// Whether a listing is on.
+    pub listing: Arc<AtomicBool>,
+    /// Attempts that have come to an end.
+    pub carried: Arc<AtomicU64>,
     pub began: Instant,
     pub sources: Vec<SourceId>,
 }
@@ -70,6 +77,8 @@ pub struct Outcome {
     /// Why it was aborted.
     pub error: Option<RunError>,
     pub took_ms: u64,
+    /// Attempts that came to an end.
+    pub carried: u64,
     /// After the run; `None` where not even that could be read.
     pub books: Option<Books>,
     pub clusters: Vec<Cluster>,
@@ -77,8 +86,8 @@ pub struct Outcome {
     /// Layers of the cage that do not hold here, and why.
     pub missing: Vec<(Layer, String)>,
     pub next_due: Option<Millis>,
-    /// The sources of this run.
-    pub sources: Vec<SourceId>,
+    /// The names of the sources of this run.
+    pub names: Vec<String>,
 }
 
 /// Runs the plan. `window` is called once, when there is something to look at.
@@ -94,14 +103,15 @@ pub async fn run(plan: Plan, orders: Orders, window: impl FnOnce(Window) + Send)
         end,
         error,
         took_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        carried: told.carried.load(Ordering::Relaxed),
         books: None,
         clusters: Vec::new(),
         alerts: told.alerts,
         missing: told.missing,
         next_due: None,
-        sources: told.sources,
+        names: plan.sources.iter().map(|source| source.name.clone()).collect(),
     };
-    read_books(&plan.state, &mut outcome);
+    read_books(&plan.state, &told.sources, &mut outcome);
     outcome
 }
 
@@ -111,13 +121,14 @@ struct Told {
     alerts: Vec<String>,
     missing: Vec<(Layer, String)>,
     sources: Vec<SourceId>,
+    carried: Arc<AtomicU64>,
 }
 
-fn read_books(state: &Path, outcome: &mut Outcome) {
+fn read_books(state: &Path, sources: &[SourceId], outcome: &mut Outcome) {
     let Ok(reader) = crate::ledger::Reader::open(state) else { return };
     outcome.books = reader.books().ok();
-    outcome.clusters = reader.clusters(&outcome.sources).unwrap_or_default();
-    outcome.next_due = reader.next_due(&outcome.sources).unwrap_or_default();
+    outcome.clusters = reader.clusters(sources).unwrap_or_default();
+    outcome.next_due = reader.next_due(sources).unwrap_or_default();
 }
 
 async fn whole(
@@ -135,7 +146,8 @@ async fn whole(
     let outcome = async {
         let recovered = recover::recover(&handle, &readers, &settings, anew).await?;
         told.alerts.extend(recovered);
-        let session = Session::begin(plan, store, handle.clone(), readers, began).await?;
+        let session =
+            Session::begin(plan, store, handle.clone(), readers, began, told.carried.clone()).await?;
         told.missing = session.desk.means.pool.layers().1;
         session.carry(plan, orders, window, told).await
     }
@@ -178,8 +190,9 @@ impl Session {
         ledger: LedgerHandle,
         readers: Arc<Readers>,
         began: Instant,
+        carried: Arc<AtomicU64>,
     ) -> Result<Self, RunError> {
-        let machine = crate::pool::Machine::look();
+        let machine = Machine::look();
         let slots = plan.settings.children.unwrap_or_else(|| machine.children(plan.settings.limits.memory));
         let pool = Pool::start(&plan.settings.cage, slots).await?;
         let (outbox, inbox) = mpsc::channel::<Message>(256);
@@ -190,7 +203,9 @@ impl Session {
         let window = Window {
             readers: readers.clone(),
             shown: shown.clone(),
-            listed: Arc::new(AtomicU64::new(0)),
+            listed: Arc::default(),
+            listing: Arc::default(),
+            carried: carried.clone(),
             began,
             sources: Vec::new(),
         };
@@ -207,6 +222,7 @@ impl Session {
             writer: outbox,
             in_hand,
             shown,
+            carried,
             width: slots + 1,
             room: Arc::new(Semaphore::new(desk::TEXTS_UNDER_WAY_KIB)),
             began: now(),
@@ -266,6 +282,7 @@ impl Session {
                 accept_deletions: plan.accept_deletions,
                 orders,
                 listed: self.window.listed.clone(),
+                listing: self.window.listing.clone(),
                 width: self.width,
             };
             let listed = connector.run().await?;
