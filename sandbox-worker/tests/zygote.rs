@@ -67,6 +67,10 @@ impl Outcome {
 }
 
 fn start(prepare: impl FnOnce(&mut Command)) -> Zygote {
+    start_without(Layers::NONE, prepare)
+}
+
+fn start_without(omit: Layers, prepare: impl FnOnce(&mut Command)) -> Zygote {
     let (ours, theirs) =
         socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_lazaret-worker"));
@@ -80,8 +84,7 @@ fn start(prepare: impl FnOnce(&mut Command)) -> Zygote {
         });
     }
     let process = command.spawn().unwrap();
-    let hello =
-        Hello { protocol: ask::PROTOCOL, slot: 1, uid_base: 2_000_000_000, faults: true, omit: Layers::NONE };
+    let hello = Hello { protocol: ask::PROTOCOL, slot: 1, uid_base: 2_000_000_000, faults: true, omit };
     send(&ours, &frame::encode(&hello), &[]);
     drop(theirs);
     let (reply, listener) = receive(&ours);
@@ -495,4 +498,28 @@ fn cost_of_a_document() {
     }
     let report = format!("{:?} a document, zygote {} KiB\n", begun.elapsed() / 1000, zygote.touched_kib);
     std::io::stderr().write_all(report.as_bytes()).unwrap();
+}
+
+#[cfg(feature = "omit-layers")]
+#[test]
+fn a_layer_that_is_left_out_is_claimed_and_shows() {
+    for (layer, act, shows) in [
+        (Layer::Environment, "probe environ", "environ: 1\n"),
+        (Layer::NotDumpable, "probe dumpable", "dumpable: 1\n"),
+        (Layer::Capabilities, "probe capabilities", "capabilities: true\n"),
+        (Layer::SeccompChild, "syscall landlock_restrict_self", "syscall landlock_restrict_self: EBADF\n"),
+    ] {
+        let zygote = start_without(Layers::NONE.with(layer), |command| {
+            command.env("SECRET", "canary");
+        });
+        assert!(zygote.layers.has(layer), "{layer:?}");
+        assert_eq!(zygote.fault(act).text(), shows, "{layer:?}");
+    }
+    let deaf = start_without(Layers::NONE.with(Layer::SeccompListener), |_| {});
+    assert_eq!(deaf.fault("syscall socket-inet").death, Death::Killed(libc::SIGSYS));
+    let open = start_without(Layers::NONE.with(Layer::SeccompZygote), |_| {});
+    assert_eq!(open.fault("syscall eventfd").death, Death::Exited(0));
+    let unbudgeted = start_without(Layers::NONE.with(Layer::MemoryBudget), |_| {});
+    let failed = unbudgeted.fault("grow").recording.alloc_failed.unwrap();
+    assert_eq!(failed.why, shared::recorder::AllocFailure::Kernel);
 }

@@ -114,8 +114,8 @@ fn enter_namespaces(hello: &Hello, standing: &mut Standing) {
     let user = hello.uid_base.saturating_add(hello.slot);
     let root = geteuid().is_root() && !standing.omits(Layer::Uid);
     let forbidden = if root { namespaces::user_namespace_possible(user).err() } else { None };
-    if let Some(why) = forbidden {
-        standing.lacks(Layer::UserNamespace, why.words());
+    if forbidden.is_some() || root && standing.omits(Layer::UserNamespace) {
+        standing.put_up(Layer::UserNamespace, || forbidden.map_or(Ok(()), Err));
         enter_inner(standing);
         change_user(standing, user);
     } else {

@@ -29,7 +29,7 @@ impl Data {
             4 => self.arch,
             _ => {
                 let argument = self.arguments[((offset - 16) / 8) as usize];
-                let half = if offset % 8 == 0 { argument } else { argument >> 32 };
+                let half = if offset.is_multiple_of(8) { argument } else { argument >> 32 };
                 u32::try_from(half & 0xffff_ffff).unwrap()
             }
         }

@@ -124,7 +124,7 @@ fn walk(sp: u64, mut fp: u64) -> u64 {
     let mut lowest = sp;
     let last = top.min(lowest.saturating_add(WALK_MAX)).saturating_sub(16);
     let mut count = 0;
-    while count < FRAMES_MAX && fp >= lowest && fp <= last && fp % 8 == 0 {
+    while count < FRAMES_MAX && fp >= lowest && fp <= last && fp.is_multiple_of(8) {
         let Ok(address) = usize::try_from(fp) else { break };
         let frame = std::ptr::with_exposed_provenance::<[u64; 2]>(address);
         // SAFETY: aligned, and between the stack pointer and the top of the main stack. Other code of this thread may

@@ -42,8 +42,8 @@ pub(crate) fn illegal_instruction() {
 pub(crate) fn divide_by_zero() {
     // SAFETY: faults on purpose; the process does not go on.
     unsafe {
-        asm!("xor edx, edx", "mov eax, 1", "xor ecx, ecx", "idiv ecx", out("eax") _, out("ecx") _, out("edx") _)
-    };
+        asm!("xor edx, edx", "mov eax, 1", "xor ecx, ecx", "idiv ecx", out("eax") _, out("ecx") _, out("edx") _);
+    }
 }
 
 /// Meets a breakpoint that nobody set.
