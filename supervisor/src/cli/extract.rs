@@ -126,7 +126,7 @@ fn told(format: Format, source: &str, record: Record, carried: Carried, printer:
             printer.line(&json::line(&value))?;
         }
         Format::Text => {
-            printer.text(content.as_deref().unwrap_or_default())?;
+            printer.document(content.as_deref().unwrap_or_default())?;
             if record.state != State::Indexed {
                 printer.note(&why(&record));
             }

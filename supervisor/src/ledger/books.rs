@@ -50,7 +50,8 @@ impl Counts {
         State::ALL.iter().filter(|&&state| state != State::Deleted).map(|&state| self.of(state)).sum()
     }
 
-    fn add(&mut self, other: &Counts) {
+    /// Adds another's counts to these.
+    pub fn add(&mut self, other: &Counts) {
         self.discovered += other.discovered;
         for &state in State::ALL {
             *self.of_mut(state) += other.of(state);

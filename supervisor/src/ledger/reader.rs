@@ -10,9 +10,10 @@ use super::record::{Millis, Record, SourceId};
 use super::row::{self, COLUMNS};
 use super::selection::{self, Filter, Unresolved};
 use super::{InHand, RunEnd, RunRow, SourceRow, open};
-use crate::rules::kind::Stage;
+use crate::rules::kind::{Stage, State};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Params, Row};
 use shared::{ContentHash, DocumentId};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt as _;
@@ -114,6 +115,26 @@ impl Reader {
     /// The books, counted and compared.
     pub fn books(&self) -> Result<Books, LedgerError> {
         self.in_one_view(books::books)
+    }
+
+    /// How many documents of these sources are in each state, by the counters that the events moved: at any size of the
+    /// ledger at once.
+    pub fn counted(&self, sources: &[SourceId]) -> Result<BTreeMap<State, u64>, LedgerError> {
+        let sql = format!(
+            "SELECT state, sum(n) FROM counters WHERE source IN ({}) GROUP BY state",
+            in_list(sources)
+        );
+        self.ask(|db| {
+            let mut statement = db.prepare_cached(&sql)?;
+            let mut rows = statement.query([])?;
+            let mut counted = BTreeMap::new();
+            while let Some(row) = rows.next()? {
+                if let Some(state) = State::named(row.get_ref(0)?.as_str()?) {
+                    counted.insert(state, row.get::<_, i64>(1)?.max(0).unsigned_abs());
+                }
+            }
+            Ok(counted)
+        })
     }
 
     /// Everything of these sources that is not `indexed`, `pending` or `deleted`, clustered, largest first.

@@ -18,7 +18,7 @@ pub struct SourceId(pub i64);
 pub type Pipeline = BTreeMap<Stage, String>;
 
 /// The record of a document.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     pub id: DocumentId,
     pub source: SourceId,

@@ -10,7 +10,7 @@
 use super::collect::{Member, has_bytes};
 use super::spool::Spool;
 use super::{Came, Carried, Errand, Place, carry};
-use crate::ledger::{Change, Event, Record, Seen, Settle, SourceRow, Stat};
+use crate::ledger::{Change, Event, Record, Seen, Settle, SourceRow, Stat, Within};
 use crate::rules::budget::Budget;
 use crate::rules::fault::{Evidence, Fault, Limit};
 use crate::rules::kind::{Kind, Stage, State, Why};
@@ -195,7 +195,7 @@ impl Tree {
             let fault = self.refusal(&node.above, given.sha256, &identity, &member);
             let known = self.known.get(&id);
             if known.is_none_or(|known| differs(known, &member, fault.as_ref())) {
-                events.push(self.seen(id, identity, &member, fault));
+                events.push(self.seen(container, id, identity, &member, fault));
             }
             seen.push((id, member));
         }
@@ -210,6 +210,7 @@ impl Tree {
 
     fn seen(
         &self,
+        container: &Record,
         doc: DocumentId,
         identity: shared::Identity,
         member: &Member,
@@ -219,6 +220,7 @@ impl Tree {
         let seen = Seen {
             source: self.source.id,
             identity,
+            within: Some(Within { container: container.id, root: container.root }),
             position: member.position,
             size: has_bytes(member).then(|| member.bytes.size()),
             mtime_ns: member.head.mtime.and_then(|s| s.checked_mul(1_000_000_000)),

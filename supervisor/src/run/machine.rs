@@ -19,10 +19,11 @@ impl Machine {
     /// Looks.
     pub fn look() -> Self {
         let wanted = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
-        let system = System::new_with_specifics(wanted);
+        // Where nothing is known of the memory, one child at a time is safe.
+        let system = System::new_with_specifics(wanted).ok();
         Machine {
-            total: system.total_memory(),
-            available: system.available_memory(),
+            total: system.as_ref().map_or(1 << 30, System::total_memory),
+            available: system.as_ref().map_or(0, System::available_memory),
             processors: std::thread::available_parallelism().map_or(1, usize::from),
         }
     }
