@@ -94,5 +94,14 @@ pub fn list(
     listing: &Listing<'_>,
     each: &mut dyn FnMut(Vec<Event>, u64) -> ControlFlow<()>,
 ) -> Result<Listed, ListingError> {
-    walk::Walker::new(listing, &known::OfSource(listing.source.id, listing.reader), each)?.run()
+    let terms = walk::Terms {
+        source: listing.source,
+        policy: listing.policy,
+        input_limit: listing.input_limit,
+        state: listing.state,
+        now: listing.now,
+        accept_deletions: listing.accept_deletions,
+        deletion_guard: listing.deletion_guard,
+    };
+    walk::Walker::new(terms, &known::OfSource(listing.source.id, listing.reader), each)?.run()
 }

@@ -7,12 +7,13 @@ use super::compare::{Verdict, compare};
 use super::entries::Entries;
 use super::known::{Cursor, Known, all_below, join};
 use super::losses::Losses;
-use super::{Listed, Listing, ListingError};
+use super::{Listed, ListingError};
 use crate::fault_point::{Point, reach};
-use crate::ledger::{Change, Event, KnownItem, LedgerError, Seen, Settle, Stat};
+use crate::ledger::{Change, Event, KnownItem, LedgerError, Millis, Seen, Settle, SourceRow, Stat};
 use crate::rules::fault::Fault;
 use crate::rules::kind::{Kind, Stage, State};
 use crate::rules::policy;
+use crate::settings::Policy;
 use crate::source::errno::{fault, stat_of};
 use crate::source::open;
 use nix::errno::Errno;
@@ -24,6 +25,7 @@ use std::ffi::OsStr;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// The most events that are handed over at once.
 const BATCH: usize = 500;
@@ -54,8 +56,20 @@ struct Subdirectory {
     known: Option<Box<KnownItem>>,
 }
 
+/// A listing without the ledger.
+#[derive(Clone, Copy)]
+pub(super) struct Terms<'a> {
+    pub(super) source: &'a SourceRow,
+    pub(super) policy: &'a Policy,
+    pub(super) input_limit: u64,
+    pub(super) state: &'a Path,
+    pub(super) now: Millis,
+    pub(super) accept_deletions: bool,
+    pub(super) deletion_guard: f64,
+}
+
 pub(super) struct Walker<'a> {
-    listing: &'a Listing<'a>,
+    listing: Terms<'a>,
     known: &'a dyn Known,
     each: Each<'a>,
     batch: Vec<Event>,
@@ -69,11 +83,7 @@ pub(super) struct Walker<'a> {
 }
 
 impl<'a> Walker<'a> {
-    pub(super) fn new(
-        listing: &'a Listing<'a>,
-        known: &'a dyn Known,
-        each: Each<'a>,
-    ) -> Result<Self, LedgerError> {
+    pub(super) fn new(listing: Terms<'a>, known: &'a dyn Known, each: Each<'a>) -> Result<Self, LedgerError> {
         let state = nix::sys::stat::stat(listing.state).ok().map(|stat| (stat.st_dev, stat.st_ino));
         Ok(Walker {
             listing,
