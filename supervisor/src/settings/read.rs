@@ -23,6 +23,7 @@ impl Settings {
     pub fn load(file: Option<&Path>, sets: &[String]) -> Result<Settings, Vec<SettingError>> {
         let mut all = Complaints { file: file.map(Path::to_owned), ..Complaints::default() };
         let mut table = file.map_or_else(Table::new, |file| read_file(file, &mut all));
+        flatten_kinds(&mut table);
         for set in sets {
             apply_set(&mut table, set, &mut all);
         }
@@ -55,12 +56,13 @@ fn apply_set(table: &mut Table, set: &str, all: &mut Complaints) {
     let (key, value) = (key.trim(), value.trim());
     let as_toml = format!("{key} = {value}").parse::<Table>();
     let parsed = as_toml.or_else(|_| format!("{key} = {}", Value::String(value.to_owned())).parse());
-    let Ok(over) = parsed else {
+    let Ok(mut over) = parsed else {
         all.set.push(key.to_owned());
         all.add(key, "is no key; keys are words joined by dots, such as `limits.memory`");
         return;
     };
     leaves("", &over, &mut all.set);
+    flatten_kinds(&mut over);
     merge(table, over);
 }
 
@@ -189,7 +191,7 @@ fn retry(mut section: Section, all: &mut Complaints) -> Retry {
 
 fn kinds(section: Section, all: &mut Complaints) -> BTreeMap<Kind, KindPolicy> {
     let mut kinds = BTreeMap::new();
-    for (name, value) in flattened(section.into_table()) {
+    for (name, value) in section.into_table() {
         let key = format!("kinds.{name}");
         let Some(kind) = Kind::named(&name) else {
             let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
@@ -212,17 +214,17 @@ fn kinds(section: Section, all: &mut Complaints) -> BTreeMap<Kind, KindPolicy> {
 }
 
 /// `kinds.time.wall.attempts`, written without quotes, means `kinds."time.wall".attempts`.
-fn flattened(table: Table) -> Vec<(String, Value)> {
-    let mut out = Vec::new();
-    for (name, value) in table {
+fn flatten_kinds(table: &mut Table) {
+    let Some(Value::Table(kinds)) = table.get_mut("kinds") else { return };
+    for (name, value) in std::mem::take(kinds) {
         match value {
-            Value::Table(inner) if !name.contains('.') && !inner.is_empty() => {
-                out.extend(inner.into_iter().map(|(rest, value)| (format!("{name}.{rest}"), value)));
+            Value::Table(inner) if !name.contains('.') => {
+                let inner = inner.into_iter().map(|(rest, value)| (format!("{name}.{rest}"), value));
+                merge(kinds, inner.collect());
             }
-            value => out.push((name, value)),
+            value => merge(kinds, Table::from_iter([(name, value)])),
         }
     }
-    out
 }
 
 /// Rejections are the policies' own, what the content check finds has no class, and a death of the supervisor is counted

@@ -55,7 +55,8 @@ fn nothing_written_gives_every_default() {
 fn example(key: &str) -> &'static str {
     match key.rsplit_once('.').map_or(key, |(_, last)| last) {
         "input" | "memory" | "output" | "expansion" => "\"3GiB\"",
-        "fetch" | "stalled" | "floor" | "cap" | "delay" | "max_age" => "\"7h\"",
+        "floor" => "\"2m\"",
+        "fetch" | "stalled" | "cap" | "delay" | "max_age" => "\"7h\"",
         "wall" => "\"8h\"",
         "cpu" => "\"2m\"",
         "ratio" | "depth" | "entries" | "attempts" | "max_crashes" | "children" => "9",

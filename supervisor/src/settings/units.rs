@@ -4,9 +4,10 @@
 //! mistaken for one another too easily.
 
 /// What is allowed where a size is wanted.
-pub const SIZE_ALLOWED: &str = "a size such as `512MiB`, `1.5GiB`, `2GB` or a number of bytes";
+pub(super) const SIZE_ALLOWED: &str = "a size such as `512MiB`, `1.5GiB`, `2GB` or a number of bytes";
 /// What is allowed where a time is wanted.
-pub const TIME_ALLOWED: &str = "a time with its unit such as `250ms`, `30s`, `5m`, `6h`, `1h30m` or `90d`";
+pub(super) const TIME_ALLOWED: &str =
+    "a time with its unit such as `250ms`, `30s`, `5m`, `6h`, `1h30m` or `90d`";
 
 const SIZES: &[(&str, u64)] = &[
     ("B", 1),
@@ -25,7 +26,7 @@ const TIMES: &[(&str, u64)] =
     &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000), ("w", 7 * 86_400_000)];
 
 /// Bytes, or `None` for what is no size or does not fit.
-pub fn size(text: &str) -> Option<u64> {
+pub(super) fn size(text: &str) -> Option<u64> {
     let (number, unit) = split(text.trim())?;
     if unit.is_empty() {
         return number.parse().ok();
@@ -34,7 +35,7 @@ pub fn size(text: &str) -> Option<u64> {
 }
 
 /// Milliseconds, or `None` for what is no time or does not fit. Each part has its unit, and they fall in size.
-pub fn time(text: &str) -> Option<u64> {
+pub(super) fn time(text: &str) -> Option<u64> {
     let mut rest = text.trim();
     let mut total: u64 = 0;
     let mut above = u64::MAX;

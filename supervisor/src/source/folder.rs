@@ -1,4 +1,16 @@
-//! A folder as a source: a streaming walk whose memory does not grow with the tree.
+//! A folder as a source: a streaming walk that merges what it sees with what the ledger knows, directory by directory.
+//!
+//! What it holds: the names of the directory at hand, the names of the directories still to be walked on the way down, 16
+//! bytes for each directory (so that none is walked twice), and what is missing, until the whole listing says whether that
+//! can be believed.
+
+mod compare;
+mod entries;
+mod known;
+mod losses;
+#[cfg(test)]
+mod tests;
+mod walk;
 
 use crate::ledger::{Event, LedgerError, Millis, Reader, SourceRow};
 use crate::settings::Policy;
@@ -52,20 +64,44 @@ pub enum ListingError {
 
 impl std::fmt::Display for ListingError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "listing")
+        match self {
+            ListingError::Root { path, .. } => {
+                write!(f, "the root of the source cannot be listed: {}", path.display())
+            }
+            ListingError::Ledger(_) => write!(f, "the ledger cannot be read for the listing"),
+            ListingError::Stopped => write!(f, "the listing was stopped"),
+        }
     }
 }
 
-impl std::error::Error for ListingError {}
+impl std::error::Error for ListingError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ListingError::Root { source, .. } => Some(source),
+            ListingError::Ledger(error) => Some(error),
+            ListingError::Stopped => None,
+        }
+    }
+}
 
 /// Walks the source and hands over what differs from the ledger, in batches that are each to be recorded as one
-/// transaction before the walk goes on. `each` also gets the number of items seen so far. Blocks.
+/// transaction before the walk goes on. `each` also gets the number of items seen so far; where nothing differs for long, a
+/// batch without events tells of the progress. Blocks.
 ///
 /// # Errors
 /// See [`ListingError`]; what concerns one item or one directory below the root is an event and no error.
 pub fn list(
-    _listing: &Listing<'_>,
-    _each: &mut dyn FnMut(Vec<Event>, u64) -> ControlFlow<()>,
+    listing: &Listing<'_>,
+    each: &mut dyn FnMut(Vec<Event>, u64) -> ControlFlow<()>,
 ) -> Result<Listed, ListingError> {
-    unimplemented!()
+    let terms = walk::Terms {
+        source: listing.source,
+        policy: listing.policy,
+        input_limit: listing.input_limit,
+        state: listing.state,
+        now: listing.now,
+        accept_deletions: listing.accept_deletions,
+        deletion_guard: listing.deletion_guard,
+    };
+    walk::Walker::new(terms, &known::OfSource(listing.source.id, listing.reader), each)?.run()
 }
