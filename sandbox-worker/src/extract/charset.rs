@@ -125,10 +125,10 @@ fn by_nulls(bytes: &[u8]) -> Option<Charset> {
     let quarter = sample.len() / 4;
     let many = |n: usize| quarter > 0 && nulls[n] * 10 >= quarter * 9;
     let few = |n: usize| nulls[n] * 10 <= quarter;
-    if many(2) && many(3) && few(0) && few(1) {
+    if many(2) && many(3) && few(0) {
         return Some(Charset::Utf32Le);
     }
-    if many(0) && many(1) && few(2) && few(3) {
+    if many(0) && many(1) && few(3) {
         return Some(Charset::Utf32Be);
     }
     let (even, odd) = (nulls[0] + nulls[2], nulls[1] + nulls[3]);

@@ -47,10 +47,12 @@ fn is_ebcdic(bytes: &[u8]) -> bool {
     );
     let spaces = count(|b| b == 0x40);
     let ascii = count(|b| b == b' ' || b.is_ascii_alphabetic());
+    let both = letters + spaces;
     sample.len() >= 64
-        && letters * 2 > sample.len()
+        && letters * 4 > sample.len()
         && spaces * 20 > sample.len()
-        && ascii * 10 < sample.len()
+        && both * 2 > sample.len()
+        && ascii * 10 < both
 }
 
 #[cfg(test)]

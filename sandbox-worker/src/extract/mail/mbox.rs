@@ -1,7 +1,8 @@
 //! MBOX: messages one after the other, each after a line that begins with `From `.
 //!
 //! The text of a message may have such lines. A writer that knows quotes them with `>`; for the others' sake a line
-//! counts only where a message can begin: after an empty line or at the start, and with a header after it.
+//! counts only where a message can begin: after an empty line or at the start, and with a time and a year in it or a header
+//! after it.
 
 use super::super::{Document, Done, Output};
 use super::ENGINE;
@@ -31,11 +32,18 @@ fn begins_message(bytes: &[u8]) -> bool {
     if !bytes.starts_with(b"From ") {
         return false;
     }
-    let (_, after) = split_line(bytes);
+    let (line, after) = split_line(bytes);
     let (next, _) = split_line(after);
     let name = next.iter().position(|b| *b == b':').and_then(|at| next.get(..at));
-    next.starts_with(b">From ")
-        || name.is_some_and(|name| !name.is_empty() && name.iter().all(u8::is_ascii_graphic))
+    is_envelope(line) || name.is_some_and(|name| !name.is_empty() && name.iter().all(u8::is_ascii_graphic))
+}
+
+/// Whether the line is as delivery agents write it, with a time and a year.
+fn is_envelope(line: &[u8]) -> bool {
+    let words = || line.split(u8::is_ascii_whitespace);
+    let digits = |word: &[u8]| word.iter().filter(|b| b.is_ascii_digit()).count();
+    let time = words().any(|word| word.contains(&b':') && matches!(digits(word), 4 | 6));
+    time && words().any(|word| word.len() == 4 && digits(word) == 4)
 }
 
 fn length_of_message(bytes: &[u8]) -> usize {

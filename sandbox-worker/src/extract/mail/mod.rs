@@ -18,6 +18,9 @@ pub(super) use mbox::mbox;
 
 const ENGINE: &str = "mail-parser 0.11.9";
 
+/// An alternative with fewer words of its own than this is no text of its own.
+const NEW_WORDS: usize = 5;
+
 /// Says the headers, the bodies and the attachments of one message.
 pub(super) fn eml(document: &Document<'_>, out: &mut Output<'_>) -> Done {
     let bytes = as_bytes(document.bytes);
@@ -132,17 +135,34 @@ fn say_headers(message: &Message<'_>, out: &mut Output<'_>) {
 }
 
 fn say_bodies(message: &Message<'_>, out: &mut Output<'_>) {
-    let mut said = HashSet::new();
+    let (mut done, mut words) = (HashSet::new(), HashSet::new());
     for &id in &message.text_body {
-        if !said.insert(id) {
-            continue;
-        }
-        match message.part(id).map(|part| &part.body) {
-            Some(PartType::Text(body)) => out.line(body),
-            Some(PartType::Html(body)) => out.line(&html::text_of(body)),
-            _ => {}
+        let Some(body) = message.part(id).and_then(body_of).filter(|_| done.insert(id)) else { continue };
+        words.extend(words_of(&body).map(str::to_lowercase));
+        out.line(&body);
+    }
+    // An alternative says the same again, as a rule. Where it does not, leaving it out would lose what it says.
+    for &id in &message.html_body {
+        let Some(body) = message.part(id).and_then(body_of).filter(|_| done.insert(id)) else { continue };
+        let (all, new) = words_of(&body).fold((0, 0), |(all, new), word| {
+            (all + 1, new + usize::from(!words.contains(&word.to_lowercase())))
+        });
+        if new >= NEW_WORDS && new * 4 >= all {
+            out.line(&body);
         }
     }
+}
+
+fn body_of<'b>(part: &'b MessagePart<'_>) -> Option<Cow<'b, str>> {
+    match &part.body {
+        PartType::Text(body) => Some(Cow::Borrowed(body)),
+        PartType::Html(body) => Some(Cow::Owned(html::text_of(body))),
+        _ => None,
+    }
+}
+
+fn words_of(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty())
 }
 
 /// Whether the body shows this part: a picture beside it in a `related` whole, called by its Content-ID.
@@ -217,6 +237,14 @@ mod tests {
             + "--B\nContent-Type: text/plain\n\nplain\n--B\nContent-Type: text/html\n\n<p>rich\n--B--\n";
         let said = testing::said(mail.as_bytes(), eml);
         assert!(said.text.contains("plain") && !said.text.contains("rich"));
+    }
+
+    #[test]
+    fn an_alternative_that_says_something_else_is_not_lost() {
+        let mail = "Subject: s\nContent-Type: multipart/alternative; boundary=B\n\n--B\nContent-Type: text/plain\n\n\
+            Please use another program\n--B\nContent-Type: text/html\n\n<p>What the letter really says is this\n--B--\n";
+        let said = testing::said(mail.as_bytes(), eml);
+        assert!(said.text.contains("another program") && said.text.contains("really says"));
     }
 
     #[test]

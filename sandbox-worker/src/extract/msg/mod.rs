@@ -30,6 +30,7 @@ mod property {
     pub(super) const SHORT_NAME: u16 = 0x3704;
     pub(super) const LONG_NAME: u16 = 0x3707;
     pub(super) const DISPLAY_NAME: u16 = 0x3001;
+    pub(super) const MEDIA_TYPE: u16 = 0x370e;
     pub(super) const CONTENT_ID: u16 = 0x3712;
     pub(super) const SUBMITTED: u16 = 0x0039;
     pub(super) const DELIVERED: u16 = 0x0e06;
@@ -60,8 +61,10 @@ impl Message<'_, '_> {
         let facts = self.metadata();
         let class = self.text("", property::CLASS).unwrap_or_default();
         out.metadata(facts.clone());
-        if class.eq_ignore_ascii_case("IPM.Note.SMIME") {
-            return Done::refused(Format::Msg, ENGINE, Refused::Encrypted, "an encrypted message (S/MIME)");
+        let html = self.html();
+        let body = self.body(html.as_deref());
+        if let Some(how) = self.encrypted(&class, body.as_deref().unwrap_or_default()) {
+            return Done::refused(Format::Msg, ENGINE, Refused::Encrypted, how);
         }
         let cc = self.text("", property::CC);
         for (name, value) in [
@@ -75,19 +78,35 @@ impl Message<'_, '_> {
                 out.line(&format!("{name}: {value}"));
             }
         }
-        let html = self.html();
-        let body = self.body(html.as_deref());
         if let Some(body) = &body {
             out.line(body);
         }
         let lost = self.attachments(html.as_deref().unwrap_or_default(), out);
-        if body.as_deref().is_some_and(|body| body.trim_start().starts_with("-----BEGIN PGP MESSAGE-----")) {
-            return Done::refused(Format::Msg, ENGINE, Refused::Encrypted, "an encrypted message (PGP)");
-        }
         if let Some(message) = lost {
             return Done::refused(Format::Msg, ENGINE, Refused::Malformed, message);
         }
         Done::whole(Format::Msg, ENGINE)
+    }
+
+    fn encrypted(&mut self, class: &str, body: &str) -> Option<&'static str> {
+        if class.eq_ignore_ascii_case("IPM.Note.SMIME") {
+            return Some("an encrypted message (S/MIME)");
+        }
+        if body.trim_start().starts_with("-----BEGIN PGP MESSAGE-----") {
+            return Some("an encrypted message (PGP)");
+        }
+        let pgp = self.attachment_storages().iter().any(|storage| {
+            let kind = self.text(storage, property::MEDIA_TYPE);
+            kind.is_some_and(|kind| kind.eq_ignore_ascii_case("application/pgp-encrypted"))
+        });
+        (pgp && body.trim().is_empty()).then_some("an encrypted message (PGP/MIME)")
+    }
+
+    fn attachment_storages(&self) -> Vec<String> {
+        let entries = self.file.read_root_storage();
+        let storages =
+            entries.filter(|entry| entry.is_storage() && entry.name().starts_with("__attach_version1.0_"));
+        storages.map(|entry| format!("/{}", entry.name())).collect()
     }
 
     fn metadata(&mut self) -> Metadata {
@@ -173,14 +192,8 @@ impl Message<'_, '_> {
 
     /// Sends the attachments; what of them was lost, if anything was.
     fn attachments(&mut self, html: &str, out: &mut Output<'_>) -> Option<String> {
-        let names: Vec<String> = self
-            .file
-            .read_root_storage()
-            .filter(|entry| entry.is_storage() && entry.name().starts_with("__attach_version1.0_"))
-            .map(|entry| format!("/{}", entry.name()))
-            .collect();
         let mut lost = None;
-        for storage in names {
+        for storage in self.attachment_storages() {
             let id = self.text(&storage, property::CONTENT_ID).filter(|id| !id.is_empty());
             if id.is_some_and(|id| html.contains(&format!("cid:{id}"))) {
                 continue;
