@@ -1,6 +1,7 @@
 //! Events: the only way in which the ledger changes. Each names the document and the revision it applies to, so that
 //! applying it again changes nothing.
 
+use super::compact;
 use super::record::{InSink, Listed, Millis, Pipeline, SourceId, Stat, TextFacts, Usage};
 use crate::rules::fault::{Evidence, Fault};
 use crate::rules::kind::{Damage, Stage, State, Why};
@@ -28,11 +29,28 @@ pub enum Change {
     /// A stage takes it in hand: journaled before any byte of it is read. Counts the attempt.
     Started { stage: Stage, alone: bool },
     /// Found out on the way; journaled for evidence and for the next listing. Changes no state.
-    Fetched { sha256: ContentHash, size: u64, format: Option<String>, media_type: Option<String> },
+    Fetched {
+        #[serde(with = "compact")]
+        sha256: ContentHash,
+        size: u64,
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        format: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        media_type: Option<String>,
+    },
+    /// Its child has ended and it waits for the sink's commit: no stage has it in hand any more, so that a death of the
+    /// supervisor is not put down to it. Changes no state.
+    Ready,
     /// The attempt failed and goes where `settle` says. What is in the sink stays there.
     Failed { fault: Box<Fault>, settle: Settle, facts: Box<Facts> },
     /// The sink has acknowledged its text.
-    Written { state: State, facts: Box<Facts>, in_sink: InSink, fault: Option<Box<Fault>> },
+    Written {
+        state: State,
+        facts: Box<Facts>,
+        in_sink: InSink,
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        fault: Option<Box<Fault>>,
+    },
     /// A policy rejects it. `pending` with the task to leave the sink where it is in one; else `excluded` at once.
     Rejected { fault: Box<Fault> },
     /// It is gone from its source or its container. `pending` with the task to leave the sink where it is in one; else
@@ -56,16 +74,37 @@ pub enum Change {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Seen {
     pub source: SourceId,
+    #[serde(with = "compact")]
     pub identity: Identity,
+    /// Where a member lies; `None` for an item.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub within: Option<Within>,
     pub position: u64,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub size: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub mtime_ns: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub stat: Option<Stat>,
     /// Known already for a member: its bytes were spooled and hashed with the listing.
+    #[serde(with = "compact::option", skip_serializing_if = "Option::is_none", default)]
     pub sha256: Option<ContentHash>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub fault: Option<Box<Fault>>,
     /// With `fault`, and not for `rejected`: where it goes.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub settle: Option<Settle>,
+}
+
+/// The containers around a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Within {
+    /// The one that it lies in.
+    #[serde(with = "compact")]
+    pub container: DocumentId,
+    /// The outermost item.
+    #[serde(with = "compact")]
+    pub root: DocumentId,
 }
 
 /// Where a failed document goes.
@@ -88,18 +127,31 @@ pub enum Settle {
 /// What an attempt found out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
+    #[serde(with = "compact::option", skip_serializing_if = "Option::is_none", default)]
     pub sha256: Option<ContentHash>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub size: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub format: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub media_type: Option<String>,
+    #[serde(skip_serializing_if = "Pipeline::is_empty", default)]
     pub pipeline: Pipeline,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub text: Option<TextFacts>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub usage: Option<Usage>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub evidence: Option<Evidence>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub damage: Option<Damage>,
+    #[serde(with = "compact::option", skip_serializing_if = "Option::is_none", default)]
     pub same_as: Option<DocumentId>,
     /// What the fetch's own stat saw, for an item.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub stat: Option<Stat>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub listed_whole: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub listed: Option<Listed>,
 }

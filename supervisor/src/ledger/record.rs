@@ -1,5 +1,6 @@
 //! The record of a document: what is known of it and where it stands.
 
+use super::compact;
 use crate::rules::fault::Evidence;
 use crate::rules::kind::{Class, Damage, Kind, Stage, State, Why};
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,7 @@ pub struct SourceId(pub i64);
 pub type Pipeline = BTreeMap<Stage, String>;
 
 /// The record of a document.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     pub id: DocumentId,
     pub source: SourceId,
@@ -42,6 +43,9 @@ pub struct Record {
     pub media_type: Option<String>,
     pub size: Option<u64>,
     pub sha256: Option<ContentHash>,
+    /// `sha256` is of the bytes that the newest listing saw. False since a listing saw others, until those are fetched:
+    /// then `sha256`, the fault and the facts are still those of the bytes before.
+    pub fetched: bool,
     /// Nanoseconds since 1970, as the source says.
     pub mtime_ns: Option<i64>,
     /// What the last listing saw of an item; `None` for a member.
@@ -69,6 +73,13 @@ pub struct Record {
     pub listed_whole: Option<bool>,
     /// How many members and bytes of members its own listing counted, for the limits over all levels.
     pub listed: Option<Listed>,
+}
+
+impl Record {
+    /// It is on its way out of the sink, to be `deleted` or `excluded`.
+    pub fn is_leaving(&self) -> bool {
+        matches!(self.task, Some(Task::Delete | Task::Exclude))
+    }
 }
 
 /// What is to be done with a pending document.
@@ -100,9 +111,11 @@ pub struct InSink {
     /// The sink's name: `embedded`.
     pub sink: String,
     /// Of the bytes whose text it is.
+    #[serde(with = "compact::option", skip_serializing_if = "Option::is_none", default)]
     pub sha256: Option<ContentHash>,
     pub pipeline: Pipeline,
     /// Under which the text is kept.
+    #[serde(with = "compact")]
     pub text: ContentHash,
     /// The state it was written with: `indexed` or `suspect`.
     pub state: State,

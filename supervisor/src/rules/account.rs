@@ -1,1 +1,468 @@
-//! stub
+//! What an event does to the books: one pure function, total over every change in every state.
+//!
+//! It knows no store and no clock. An event that names another revision than the record has, or that has nothing to say
+//! in the state that the record is in, is overtaken: whoever stores it keeps it as history, and nothing else moves. A
+//! document that is leaving the sink is let go by nothing but its removal, its return, or another word on where it goes,
+//! because the sink may already have dropped it.
+
+use super::fault::{Evidence, Fault};
+use super::kind::{Class, Kind, Stage, State};
+use crate::ledger::{Change, Event, Facts, InSink, Millis, Record, Seen, Settle, Stat, Task};
+
+/// What an event does to a record.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// The record is this from now on.
+    Changed(Box<Record>),
+    /// The document has moved on, or the event says nothing new: nothing changes.
+    Overtaken,
+}
+
+/// Says what `event` makes of `record`, which is the record of the event's document, if it has one.
+pub fn apply(record: Option<&Record>, event: &Event) -> Verdict {
+    let revision = record.map_or(0, |record| record.revision);
+    if event.expects.is_some_and(|expected| expected != revision) {
+        return Verdict::Overtaken;
+    }
+    let changed = match (record, &event.change) {
+        (None, Change::Seen(seen)) => Some(first_sight(event, seen)),
+        (None, _) => None,
+        (Some(old), Change::Seen(seen)) => seen_again(old, seen, event.at),
+        (Some(old), _) if old.state == State::Deleted => None,
+        (Some(old), change) => known(old, change, event.at),
+    };
+    match changed {
+        Some(mut record) => {
+            record.revision = revision + 1;
+            Verdict::Changed(Box::new(record))
+        }
+        None => Verdict::Overtaken,
+    }
+}
+
+/// Everything but sightings, of a document that is not deleted.
+fn known(old: &Record, change: &Change, at: Millis) -> Option<Record> {
+    match change {
+        Change::Seen(seen) => seen_again(old, seen, at),
+        Change::Gone => gone(old),
+        Change::Rejected { fault } => rejected(old, fault),
+        Change::Left => left(old),
+        Change::Touched { stat } => touched(old, *stat),
+        _ if old.is_leaving() || old.state == State::Excluded => None,
+        Change::Started { .. } => Some(started(old, at)),
+        Change::Fetched { .. } | Change::Ready if !is_carried(old) => None,
+        Change::Fetched { sha256, size, format, media_type } => {
+            let mut new = old.clone();
+            new.sha256 = Some(*sha256);
+            new.fetched = true;
+            new.size = Some(*size);
+            keep_unless(&mut new.format, format);
+            keep_unless(&mut new.media_type, media_type);
+            Some(new)
+        }
+        Change::Ready => Some(old.clone()),
+        Change::Failed { fault, settle, facts } => Some(failed(old, fault, *settle, facts, at)),
+        Change::Written { state, facts, in_sink, fault } => {
+            written(old, *state, facts, in_sink, fault.as_deref(), at)
+        }
+        Change::Requeued => Some(requeued(old)),
+        Change::Unwritten => unwritten(old),
+        Change::PutBack => put_back(old),
+        Change::Lost { stage, alone, settle } => lost(old, *stage, *alone, *settle, at),
+    }
+}
+
+fn first_sight(event: &Event, seen: &Seen) -> Record {
+    let mut new = Record {
+        id: event.doc,
+        source: seen.source,
+        identity: seen.identity.clone(),
+        parent: seen.within.map(|within| within.container),
+        root: seen.within.map_or(event.doc, |within| within.root),
+        position: seen.position,
+        revision: 0,
+        state: State::Pending,
+        why: None,
+        class: None,
+        kind: None,
+        stage: None,
+        message: None,
+        hostile: false,
+        format: None,
+        media_type: None,
+        size: None,
+        sha256: None,
+        fetched: false,
+        mtime_ns: None,
+        stat: None,
+        attempts: 0,
+        crashes: 0,
+        alone: false,
+        first_seen: event.at,
+        first_failed: None,
+        last_attempt: None,
+        next_attempt: None,
+        pipeline: crate::ledger::Pipeline::new(),
+        damage: None,
+        same_as: None,
+        in_sink: None,
+        text: None,
+        usage: None,
+        evidence: None,
+        task: Some(Task::Carry),
+        listed_whole: None,
+        listed: None,
+    };
+    list(&mut new, seen);
+    match &seen.fault {
+        Some(fault) => rest_with(&mut new, fault, seen.settle, event.at),
+        None => queue(&mut new, Task::Carry),
+    }
+    new
+}
+
+fn seen_again(old: &Record, seen: &Seen, at: Millis) -> Option<Record> {
+    let mut new = old.clone();
+    let other_bytes = has_other_bytes(old, seen);
+    list(&mut new, seen);
+    if other_bytes {
+        new.fetched = seen.sha256.is_some();
+    }
+    match &seen.fault {
+        Some(fault) => {
+            if other_bytes || old.state == State::Deleted || old.is_leaving() {
+                start_anew(&mut new);
+            }
+            rest_with(&mut new, fault, seen.settle, at);
+        }
+        None if old.is_leaving() => back_in_time(&mut new, old, other_bytes),
+        None if other_bytes || !is_current(old) => {
+            start_anew(&mut new);
+            queue(&mut new, Task::Carry);
+        }
+        None => {}
+    }
+    (new != *old).then_some(new)
+}
+
+/// Notes what the listing sees.
+fn list(new: &mut Record, seen: &Seen) {
+    new.position = seen.position;
+    keep_unless(&mut new.size, &seen.size);
+    keep_unless(&mut new.mtime_ns, &seen.mtime_ns);
+    keep_unless(&mut new.stat, &seen.stat);
+    if seen.sha256.is_some() {
+        new.sha256 = seen.sha256;
+        new.fetched = true;
+    }
+}
+
+/// Whether the listing sees other bytes than the record speaks of. Where neither times nor a hash can tell, they are
+/// taken for others.
+fn has_other_bytes(old: &Record, seen: &Seen) -> bool {
+    if let Some(stat) = seen.stat {
+        return old.stat != Some(stat);
+    }
+    if let Some(sha256) = seen.sha256 {
+        return !old.fetched || old.sha256 != Some(sha256);
+    }
+    if seen.fault.is_some() {
+        return seen.size != old.size || seen.mtime_ns != old.mtime_ns;
+    }
+    !(old.task == Some(Task::Carry) && seen.size == old.size && seen.mtime_ns == old.mtime_ns)
+}
+
+/// Whether the record still holds for bytes that did not change. What was gone or excluded is to be carried again; so
+/// is what failed in a listing that now succeeds.
+fn is_current(old: &Record) -> bool {
+    match old.state {
+        State::Deleted | State::Excluded => false,
+        State::Retrying | State::Quarantined => old.stage != Some(Stage::Discover),
+        State::Indexed | State::Suspect | State::Pending => true,
+    }
+}
+
+/// It was leaving the sink and is back: its kept text is written again where it still is the text of these bytes.
+fn back_in_time(new: &mut Record, old: &Record, other_bytes: bool) {
+    let kept = old.in_sink.as_ref().filter(|sink| {
+        let same = !other_bytes && old.fetched && old.sha256.is_some() && sink.sha256 == old.sha256;
+        // On its way to `excluded` the policy's fault has replaced what made it suspect.
+        same && (old.task == Some(Task::Delete) || sink.state == State::Indexed)
+    });
+    let task = kept.map_or(Task::Carry, |sink| Task::Write { state: sink.state });
+    if task == Task::Carry {
+        start_anew(new);
+    } else if old.task == Some(Task::Exclude) {
+        clear_fault(new);
+    }
+    queue(new, task);
+}
+
+fn gone(old: &Record) -> Option<Record> {
+    if old.task == Some(Task::Delete) {
+        return None;
+    }
+    let mut new = old.clone();
+    leave(&mut new, Task::Delete, State::Deleted);
+    Some(new)
+}
+
+fn rejected(old: &Record, fault: &Fault) -> Option<Record> {
+    let mut new = old.clone();
+    note_fault(&mut new, fault);
+    leave(&mut new, Task::Exclude, State::Excluded);
+    (new != *old).then_some(new)
+}
+
+/// Out of the sink first, where it is in one; else at its end at once.
+fn leave(new: &mut Record, task: Task, end: State) {
+    if new.in_sink.is_some() {
+        queue(new, task);
+    } else {
+        rest(new, end);
+    }
+}
+
+fn left(old: &Record) -> Option<Record> {
+    let end = match old.task {
+        Some(Task::Delete) => State::Deleted,
+        Some(Task::Exclude) => State::Excluded,
+        _ => return None,
+    };
+    let mut new = old.clone();
+    new.in_sink = None;
+    rest(&mut new, end);
+    Some(new)
+}
+
+fn touched(old: &Record, stat: Stat) -> Option<Record> {
+    if old.stat == Some(stat) {
+        return None;
+    }
+    let mut new = old.clone();
+    note_stat(&mut new, stat);
+    Some(new)
+}
+
+fn started(old: &Record, at: Millis) -> Record {
+    let mut new = old.clone();
+    new.attempts = old.attempts.saturating_add(1);
+    new.last_attempt = Some(at);
+    let task = old.task.clone().unwrap_or(Task::Carry);
+    queue(&mut new, task);
+    new
+}
+
+fn failed(old: &Record, fault: &Fault, settle: Settle, facts: &Facts, at: Millis) -> Record {
+    let mut new = old.clone();
+    note_facts(&mut new, facts);
+    // After a death the document stays apart until an attempt comes to a good end.
+    new.alone = old.crashes > 0;
+    rest_with(&mut new, fault, Some(settle), at);
+    if fault.evidence == Evidence::default() && facts.evidence.is_some() {
+        new.evidence.clone_from(&facts.evidence);
+    }
+    new
+}
+
+fn written(
+    old: &Record,
+    state: State,
+    facts: &Facts,
+    in_sink: &InSink,
+    fault: Option<&Fault>,
+    at: Millis,
+) -> Option<Record> {
+    if !matches!(state, State::Indexed | State::Suspect) {
+        return None;
+    }
+    let mut new = old.clone();
+    match (state, fault) {
+        (State::Suspect, Some(fault)) => {
+            note_fault(&mut new, fault);
+            new.first_failed = old.first_failed.or(Some(at));
+        }
+        // Its kept text was written again: what made it suspect stands in the record.
+        (State::Suspect, None) => {}
+        _ => {
+            let evidence = new.evidence.take().filter(|_| matches!(old.task, Some(Task::Write { .. })));
+            clear_fault(&mut new);
+            new.evidence = evidence;
+        }
+    }
+    note_facts(&mut new, facts);
+    if fault.is_none_or(|fault| fault.evidence == Evidence::default()) && facts.evidence.is_some() {
+        new.evidence.clone_from(&facts.evidence);
+    }
+    new.in_sink = Some(in_sink.clone());
+    new.alone = false;
+    new.crashes = 0;
+    rest(&mut new, state);
+    Some(new)
+}
+
+fn requeued(old: &Record) -> Record {
+    let mut new = old.clone();
+    start_anew(&mut new);
+    queue(&mut new, Task::Carry);
+    new
+}
+
+fn unwritten(old: &Record) -> Option<Record> {
+    let sink = old.in_sink.as_ref()?;
+    let mut new = old.clone();
+    match (old.state, &old.task) {
+        (State::Indexed | State::Suspect, _) => queue(&mut new, Task::Write { state: sink.state }),
+        (State::Pending, Some(Task::Write { .. })) => return None,
+        // What could still be found was of an earlier success; the state speaks of the newest bytes and stands.
+        _ => new.in_sink = None,
+    }
+    Some(new)
+}
+
+fn put_back(old: &Record) -> Option<Record> {
+    if old.state != State::Pending {
+        return None;
+    }
+    let mut new = old.clone();
+    new.attempts = old.attempts.saturating_sub(1);
+    if new.attempts == 0 {
+        new.last_attempt = None;
+    }
+    Some(new)
+}
+
+fn lost(old: &Record, stage: Stage, alone: bool, settle: Settle, at: Millis) -> Option<Record> {
+    if old.state != State::Pending {
+        return None;
+    }
+    let mut new = old.clone();
+    if alone {
+        new.crashes = old.crashes.saturating_add(1);
+    }
+    new.alone = true;
+    let fault = Fault::new(stage, Kind::SupervisorLost, LOST);
+    rest_with(&mut new, &fault, Some(settle), at);
+    Some(new)
+}
+
+/// The message of `supervisor.lost`.
+pub const LOST: &str = "the supervisor died while it had this document in hand";
+
+/// At rest with this fault, where `settle` says; a rejection needs no word on where it goes.
+fn rest_with(new: &mut Record, fault: &Fault, settle: Option<Settle>, at: Millis) {
+    note_fault(new, fault);
+    let settle = settle.unwrap_or(match fault.class {
+        Some(Class::Rejected) => Settle::Exclude,
+        _ => Settle::Retry { next_attempt: None },
+    });
+    if settle == Settle::Exclude {
+        leave(new, Task::Exclude, State::Excluded);
+        return;
+    }
+    new.first_failed = new.first_failed.or(Some(at));
+    match settle {
+        Settle::Retry { next_attempt } => {
+            rest(new, State::Retrying);
+            new.next_attempt = next_attempt;
+        }
+        Settle::AtOnce => {
+            rest(new, State::Retrying);
+            new.next_attempt = Some(at);
+        }
+        Settle::Quarantine { why } => {
+            rest(new, State::Quarantined);
+            new.why = Some(why);
+        }
+        // A failure put nothing into the sink, and no state is claimed before its act.
+        Settle::Suspect | Settle::Exclude => {
+            rest(new, State::Quarantined);
+            new.why = Some(super::kind::Why::Permanent);
+        }
+    }
+}
+
+/// `pending` with this task.
+fn queue(new: &mut Record, task: Task) {
+    rest(new, State::Pending);
+    new.task = Some(task);
+}
+
+/// In this state with nothing to do.
+fn rest(new: &mut Record, state: State) {
+    new.state = state;
+    new.task = None;
+    new.why = None;
+    new.next_attempt = None;
+}
+
+/// As if it had never been tried. What the last attempt found stays readable: an attempt that meets the same bytes
+/// again needs it.
+fn start_anew(new: &mut Record) {
+    new.attempts = 0;
+    new.crashes = 0;
+    new.alone = false;
+    new.first_failed = None;
+}
+
+fn note_fault(new: &mut Record, fault: &Fault) {
+    new.class = fault.class;
+    new.kind = Some(fault.kind);
+    new.stage = Some(fault.stage);
+    new.message = (!fault.message.is_empty()).then(|| fault.message.clone());
+    new.hostile = fault.hostile;
+    new.evidence = (fault.evidence != Evidence::default()).then(|| fault.evidence.clone());
+}
+
+fn clear_fault(new: &mut Record) {
+    new.class = None;
+    new.kind = None;
+    new.stage = None;
+    new.message = None;
+    new.hostile = false;
+    new.evidence = None;
+    new.damage = None;
+}
+
+/// Takes over what an attempt found; what it did not find out stays. Who made the result is always of this attempt.
+fn note_facts(new: &mut Record, facts: &Facts) {
+    if facts.sha256.is_some() {
+        new.sha256 = facts.sha256;
+        new.fetched = true;
+    }
+    if let Some(stat) = facts.stat {
+        note_stat(new, stat);
+    }
+    keep_unless(&mut new.size, &facts.size);
+    keep_unless(&mut new.format, &facts.format);
+    keep_unless(&mut new.media_type, &facts.media_type);
+    keep_unless(&mut new.text, &facts.text);
+    keep_unless(&mut new.usage, &facts.usage);
+    keep_unless(&mut new.damage, &facts.damage);
+    keep_unless(&mut new.listed_whole, &facts.listed_whole);
+    keep_unless(&mut new.listed, &facts.listed);
+    if !facts.pipeline.is_empty() {
+        new.pipeline.clone_from(&facts.pipeline);
+    }
+    new.same_as = facts.same_as;
+}
+
+fn note_stat(new: &mut Record, stat: Stat) {
+    new.stat = Some(stat);
+    new.size = Some(stat.size);
+    new.mtime_ns = Some(stat.mtime_ns);
+}
+
+fn keep_unless<T: Clone>(old: &mut Option<T>, new: &Option<T>) {
+    if new.is_some() {
+        old.clone_from(new);
+    }
+}
+
+fn is_carried(record: &Record) -> bool {
+    record.state == State::Pending && matches!(record.task, Some(Task::Carry | Task::Write { .. }))
+}
+
+#[cfg(test)]
+#[path = "account_tests.rs"]
+mod tests;

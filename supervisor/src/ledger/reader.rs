@@ -1,0 +1,314 @@
+//! Reads the ledger of a state folder, live or not, over a connection that cannot write.
+
+use super::books::{self, Books};
+use super::clusters::{self, Cluster};
+use super::error::{LedgerError, io, sql};
+use super::event::Event;
+use super::history::{self, Attempt};
+use super::items::{self, KnownItem};
+use super::record::{Millis, Record, SourceId};
+use super::row::{self, COLUMNS};
+use super::selection::{self, Filter, Unresolved};
+use super::{InHand, RunEnd, RunRow, SourceRow, open};
+use crate::rules::kind::Stage;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Params, Row};
+use shared::{ContentHash, DocumentId};
+use std::ffi::OsStr;
+use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A position in the order in which documents became due.
+pub type Queue = i64;
+
+/// A document that is due.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Due {
+    pub queue: Queue,
+    pub record: Record,
+}
+
+/// Reads the ledger of a state folder, live or not; changes nothing and creates nothing. One connection: not shared
+/// between threads.
+#[derive(Debug)]
+pub struct Reader {
+    db: Connection,
+    path: PathBuf,
+}
+
+impl Reader {
+    /// Opens the ledger of `state` for reading.
+    ///
+    /// # Errors
+    /// There is none; another schema than this program's; damage; I/O.
+    pub fn open(state: &Path) -> Result<Reader, LedgerError> {
+        let path = open::file(state);
+        match std::fs::metadata(&path) {
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(LedgerError::Missing(state.to_owned()));
+            }
+            Err(error) => return Err(io(&path, error)),
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let db = Connection::open_with_flags(&path, flags).map_err(|error| sql(&path, error))?;
+        let reader = Reader { db, path };
+        reader.ask(|db| {
+            db.set_prepared_statement_cache_capacity(64);
+            db.busy_timeout(Duration::from_secs(60))?;
+            db.execute_batch("PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY;")
+        })?;
+        open::refuse_other_schema(&reader.db, &reader.path)?;
+        Ok(reader)
+    }
+
+    fn ask<T>(&self, question: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, LedgerError> {
+        question(&self.db).map_err(|error| sql(&self.path, error))
+    }
+
+    /// All sources, by name.
+    ///
+    /// # Errors
+    /// Structural ones, as for every method here.
+    pub fn sources(&self) -> Result<Vec<SourceRow>, LedgerError> {
+        self.ask(|db| {
+            let mut statement =
+                db.prepare_cached("SELECT id, name, root, root_device FROM sources ORDER BY name")?;
+            let sources = statement.query_map([], source_row)?.collect();
+            sources
+        })
+    }
+
+    /// The record of this id.
+    pub fn record(&self, id: DocumentId) -> Result<Option<Record>, LedgerError> {
+        self.ask(|db| one(db, "id = ?1", [id.0]))
+    }
+
+    /// An exact id, else an exact shown path, else an unambiguous prefix of an id of at least 4 digits.
+    pub fn resolve(&self, doc: &str) -> Result<Result<Record, Unresolved>, LedgerError> {
+        self.ask(|db| selection::resolve(db, doc))
+    }
+
+    /// Calls `each` with the name of the source and the record, by source and path, until it says stop.
+    pub fn list(
+        &self,
+        filter: &Filter,
+        each: &mut dyn FnMut(&str, &Record) -> ControlFlow<()>,
+    ) -> Result<(), LedgerError> {
+        let sources = self.sources()?;
+        self.in_one_view(|db| selection::list(db, &sources, filter, each))
+    }
+
+    /// Every attempt on a document, oldest first: `{attempt, stage, kind, class, message, started, ended, pipeline,
+    /// usage, evidence}`.
+    pub fn history(&self, id: DocumentId) -> Result<Vec<Attempt>, LedgerError> {
+        self.ask(|db| history::history(db, id))
+    }
+
+    /// Calls `each` with every event, oldest first, until it says stop.
+    pub fn events(&self, each: &mut dyn FnMut(Event) -> ControlFlow<()>) -> Result<(), LedgerError> {
+        self.in_one_view(|db| history::events(db, each))
+    }
+
+    /// The books, counted and compared.
+    pub fn books(&self) -> Result<Books, LedgerError> {
+        self.in_one_view(books::books)
+    }
+
+    /// Everything of these sources that is not `indexed`, `pending` or `deleted`, clustered, largest first.
+    pub fn clusters(&self, sources: &[SourceId]) -> Result<Vec<Cluster>, LedgerError> {
+        self.in_one_view(|db| clusters::clusters(db, sources))
+    }
+
+    /// Pending documents of these sources with a task that no attempt has taken, behind `after` in the order in which
+    /// they became due.
+    pub fn due(&self, sources: &[SourceId], after: Queue, limit: usize) -> Result<Vec<Due>, LedgerError> {
+        let sources = in_list(sources);
+        let sql = format!(
+            "SELECT {COLUMNS} FROM documents WHERE queue > ?1 AND source IN ({sources}) ORDER BY queue LIMIT ?2"
+        );
+        self.ask(|db| {
+            let mut statement = db.prepare_cached(&sql)?;
+            let mut rows = statement.query((after, at_most(limit)))?;
+            let mut due = Vec::new();
+            while let Some(row) = rows.next()? {
+                let stored = row::read(row)?;
+                due.push(Due { queue: stored.queue.unwrap_or(after), record: stored.record });
+            }
+            Ok(due)
+        })
+    }
+
+    /// Retrying documents of these sources whose time has come at `now` (`null` times have, too).
+    pub fn retries(
+        &self,
+        sources: &[SourceId],
+        now: Millis,
+        limit: usize,
+    ) -> Result<Vec<Record>, LedgerError> {
+        let sql = format!(
+            "source IN ({}) AND state = 'retrying' AND (next_attempt IS NULL OR next_attempt <= ?1)
+             ORDER BY next_attempt, number LIMIT ?2",
+            in_list(sources)
+        );
+        self.ask(|db| many(db, &sql, (now, at_most(limit))))
+    }
+
+    /// The earliest time at which something of these sources is due again.
+    pub fn next_due(&self, sources: &[SourceId]) -> Result<Option<Millis>, LedgerError> {
+        let sql = format!(
+            "SELECT min(next_attempt) FROM documents WHERE source IN ({}) AND state = 'retrying'",
+            in_list(sources)
+        );
+        self.ask(|db| db.prepare_cached(&sql)?.query_row([], |row| row.get(0)))
+    }
+
+    /// All documents of an outermost item, itself included, containers before their members, members in order.
+    pub fn tree(&self, root: DocumentId) -> Result<Vec<Record>, LedgerError> {
+        let mut members = self.ask(|db| many(db, "root = ?1 ORDER BY parent, position DESC", [root.0]))?;
+        let Some(item) = self.record(root)? else { return Ok(Vec::new()) };
+        let mut tree = Vec::with_capacity(members.len() + 1);
+        let mut open = vec![item];
+        // Members of one container lie together, the last position first, so that they come off the stack in order.
+        members.sort_by_key(|member| member.parent);
+        while let Some(next) = open.pop() {
+            let from = members.partition_point(|member| member.parent < Some(next.id));
+            let to = members.partition_point(|member| member.parent <= Some(next.id));
+            open.extend(members.get(from..to).unwrap_or_default().iter().cloned());
+            tree.push(next);
+        }
+        Ok(tree)
+    }
+
+    /// The members of a container, in order.
+    pub fn members(&self, container: DocumentId) -> Result<Vec<Record>, LedgerError> {
+        self.ask(|db| many(db, "parent = ?1 ORDER BY position", [container.0]))
+    }
+
+    /// The records whose bytes have this hash, at most `limit` of them, oldest first.
+    pub fn with_content(&self, sha256: ContentHash, limit: usize) -> Result<Vec<Record>, LedgerError> {
+        self.ask(|db| many(db, "sha256 = ?1 ORDER BY number LIMIT ?2", (sha256.0, at_most(limit))))
+    }
+
+    /// The known items of a directory (raw path below the root, empty for the root) whose names sort behind `after`, by
+    /// name, tombstones included.
+    pub fn items_in(
+        &self,
+        source: SourceId,
+        directory: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<KnownItem>, LedgerError> {
+        self.ask(|db| items::items_in(db, source, directory, after, limit))
+    }
+
+    /// The names of the directories directly below a directory that have known items that are not gone, in or below
+    /// them.
+    pub fn directories_in(&self, source: SourceId, directory: &[u8]) -> Result<Vec<Vec<u8>>, LedgerError> {
+        self.ask(|db| items::directories_in(db, source, directory))
+    }
+
+    /// Items (not members) of a source that are not gone, in all.
+    pub fn items_count(&self, source: SourceId) -> Result<u64, LedgerError> {
+        self.ask(|db| items::items_count(db, source))
+    }
+
+    /// What was in hand when the ledger was last written.
+    pub fn in_hand(&self) -> Result<Vec<InHand>, LedgerError> {
+        self.ask(|db| {
+            let mut statement = db.prepare_cached(
+                "SELECT documents.id, in_hand.stage, in_hand.alone FROM in_hand
+                 JOIN documents ON documents.number = in_hand.doc ORDER BY in_hand.doc",
+            )?;
+            let mut rows = statement.query([])?;
+            let mut in_hand = Vec::new();
+            while let Some(row) = rows.next()? {
+                let stage = row::word(row, 1, Stage::named)?.unwrap_or(Stage::Fetch);
+                in_hand.push(InHand { doc: DocumentId(row.get(0)?), stage, alone: row.get(2)? });
+            }
+            Ok(in_hand)
+        })
+    }
+
+    /// The newest run, if there was one.
+    pub fn last_run(&self) -> Result<Option<RunRow>, LedgerError> {
+        self.ask(|db| {
+            db.prepare_cached("SELECT id, began, boot_id, ended, end FROM runs ORDER BY id DESC LIMIT 1")?
+                .query_row([], |row| {
+                    Ok(RunRow {
+                        id: row.get(0)?,
+                        began: row.get(1)?,
+                        boot_id: row.get(2)?,
+                        ended: row.get(3)?,
+                        end: row::word(row, 4, RunEnd::named)?,
+                    })
+                })
+                .optional()
+        })
+    }
+
+    /// Whether any record still refers to this kept text.
+    pub fn text_used(&self, text: ContentHash) -> Result<bool, LedgerError> {
+        self.ask(|db| db.prepare_cached("SELECT 1 FROM documents WHERE kept = ?1")?.exists([text.0]))
+    }
+
+    /// The ids that the sink must hold, for a comparison with it.
+    pub fn in_sink(&self, each: &mut dyn FnMut(DocumentId)) -> Result<(), LedgerError> {
+        self.ask(|db| {
+            let mut statement = db.prepare_cached("SELECT id FROM documents WHERE kept IS NOT NULL")?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                each(DocumentId(row.get(0)?));
+            }
+            Ok(())
+        })
+    }
+
+    /// Several questions of one moment.
+    fn in_one_view<T>(
+        &self,
+        questions: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, LedgerError> {
+        self.ask(|db| {
+            let view = db.unchecked_transaction()?;
+            let answer = questions(&view)?;
+            view.commit()?;
+            Ok(answer)
+        })
+    }
+}
+
+/// The first record for which `condition` holds.
+pub(super) fn one(db: &Connection, condition: &str, values: impl Params) -> rusqlite::Result<Option<Record>> {
+    db.prepare_cached(&format!("SELECT {COLUMNS} FROM documents WHERE {condition}"))?
+        .query_row(values, |row| row::read(row).map(|stored| stored.record))
+        .optional()
+}
+
+/// All records for which `condition` holds.
+pub(super) fn many(db: &Connection, condition: &str, values: impl Params) -> rusqlite::Result<Vec<Record>> {
+    let mut statement = db.prepare_cached(&format!("SELECT {COLUMNS} FROM documents WHERE {condition}"))?;
+    let records = statement.query_map(values, |row| row::read(row).map(|stored| stored.record))?.collect();
+    records
+}
+
+/// Reads `id, name, root, root_device`.
+pub(super) fn source_row(row: &Row<'_>) -> rusqlite::Result<SourceRow> {
+    let root: Vec<u8> = row.get(2)?;
+    Ok(SourceRow {
+        id: SourceId(row.get(0)?),
+        name: row.get(1)?,
+        root: PathBuf::from(OsStr::from_bytes(&root)),
+        root_device: row.get::<_, Option<i64>>(3)?.map(i64::cast_unsigned),
+    })
+}
+
+/// Numbers of sources, for `IN (…)`.
+pub(super) fn in_list(sources: &[SourceId]) -> String {
+    sources.iter().map(|source| source.0.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+fn at_most(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
