@@ -99,14 +99,9 @@ impl From<std::io::Error> for CliError {
 }
 
 impl From<LedgerError> for CliError {
+    /// Its own text says what a person can do.
     fn from(error: LedgerError) -> Self {
-        let out = CliError::of(Cause::Structural, &error);
-        match error {
-            LedgerError::Missing(_) => {
-                out.hint("`lazaret run SOURCE-DIR` makes a ledger; `--state DIR` names another folder")
-            }
-            _ => out,
-        }
+        CliError::of(Cause::Structural, &error)
     }
 }
 
@@ -174,11 +169,5 @@ hint: look at its rights"
     fn all_errors_in_the_settings_are_told_at_once() {
         let error = CliError::all(Cause::Usage, ["a".to_owned(), "b".to_owned()]);
         assert_eq!((error.text().as_str(), error.exit().code()), ("error: a\nerror: b", 2));
-    }
-
-    #[test]
-    fn a_ledger_that_is_not_there_comes_with_the_way_to_one() {
-        let error = CliError::from(LedgerError::Missing("/s".into()));
-        assert!(error.text().contains("\nhint: `lazaret run SOURCE-DIR` makes a ledger"), "{}", error.text());
     }
 }

@@ -193,7 +193,7 @@ pub fn line(value: &Value) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::ledger::{SourceId, TextFacts, Usage};
     use crate::rules::kind::{Class, Kind, Stage, State, Why};

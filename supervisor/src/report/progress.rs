@@ -75,7 +75,7 @@ impl Drop for Progress {
     fn drop(&mut self) {
         drop(self.stop.take());
         // Whether the line was cleared in time or not, the run goes on.
-        drop(self.stopped.recv_timeout(FAREWELL));
+        self.stopped.recv_timeout(FAREWELL).unwrap_or_default();
     }
 }
 
@@ -156,7 +156,7 @@ fn left_ms(now: &Snapshot) -> Option<u64> {
     }
     #[expect(clippy::cast_precision_loss, reason = "an estimate for people")]
     let seconds = now.pending as f64 / now.rate;
-    Some(u64::try_from(Duration::try_from_secs_f64(seconds).ok()?.as_secs()).ok()? * 1000)
+    Some(Duration::try_from_secs_f64(seconds).ok()?.as_secs().saturating_mul(1000))
 }
 
 #[cfg(test)]

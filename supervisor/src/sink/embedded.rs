@@ -341,6 +341,9 @@ fn open_sound(folder: &Path) -> Result<Index, Unusable> {
     match folder.join("meta.json").try_exists() {
         Ok(true) => {}
         Ok(false) => return Err(Unusable::Missing),
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+            return Err(Unusable::Damaged("it is no folder".to_owned()));
+        }
         Err(error) => return Err(Unusable::Held(SinkError::io(folder, error))),
     }
     let index = open_index(folder).map_err(|error| unusable(folder, &error))?;
@@ -378,10 +381,7 @@ fn size_of(folder: &Path) -> u64 {
 fn make(folder: &Path) -> Result<Index, SinkError> {
     let io = |error| SinkError::io(folder, error);
     let aside = folder.with_extension("damaged");
-    match std::fs::remove_dir_all(&aside) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(error)),
-        _ => {}
-    }
+    discard(&aside).map_err(io)?;
     match std::fs::rename(folder, &aside) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(error)),
         _ => {}
@@ -389,9 +389,20 @@ fn make(folder: &Path) -> Result<Index, SinkError> {
     std::fs::create_dir(folder).map_err(io)?;
     let mut index = Index::create_in_dir(folder, schema()).map_err(|error| sink_error(folder, &error))?;
     register(&mut index);
-    match std::fs::remove_dir_all(&aside) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io(error)),
-        _ => Ok(index),
+    discard(&aside).map_err(io)?;
+    Ok(index)
+}
+
+/// Removes what is there, be it a folder or not.
+fn discard(path: &Path) -> std::io::Result<()> {
+    let removed = match std::fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => std::fs::remove_dir_all(path),
+        Ok(_) => std::fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -30,19 +30,18 @@ fn matches(parts: &[Part], text: &str) -> Vec<Match> {
     let longest = parts.iter().filter_map(|part| part.words.last()).map(|(offset, _)| offset + 1).max();
     let span = longest.unwrap_or(1);
     let mut recent: std::collections::VecDeque<Word> = std::collections::VecDeque::new();
-    let mut seen = vec![false; parts.len()];
     for word in Words::of(text) {
         if recent.len() == span {
             recent.pop_front();
         }
         recent.push_back(word);
         for (n, part) in parts.iter().enumerate() {
-            for range in ends_here(part, &recent) {
-                seen[n] = true;
-                found.push(Match { part: n, range });
-            }
+            found.extend(ends_here(part, &recent).into_iter().map(|range| Match { part: n, range }));
         }
-        if found.len() >= MATCHES_MAX || (parts.len() == 1 && seen == [true]) {
+        // One part needs no better passage than that of its first match.
+        let past = parts.len() == 1
+            && matches!((found.first(), recent.back()), (Some(first), Some(newest)) if newest.range.start > first.range.end + 4 * LENGTH);
+        if past || found.len() >= MATCHES_MAX {
             break;
         }
     }
