@@ -30,11 +30,12 @@ pub(super) fn run(common: &Common, args: &ExtractArgs, printer: &mut Printer) ->
             format!("{} is no file", safe(&args.file.display().to_string())),
         ));
     };
+    let size = file.metadata().map_err(|error| missing(&args.file, &error))?.len();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliError::of(Cause::Structural, &error))?;
     let (source, identity) = (folder.to_string_lossy().into_owned(), Identity::item(name.as_bytes()));
     let record = first(&source, identity);
-    let (record, carried) = runtime.block_on(through(settings, folder.to_owned(), record))?;
+    let (record, carried) = runtime.block_on(through(settings, folder.to_owned(), record, size))?;
     runtime.shutdown_background();
     told(args.format, &source, record, carried, printer)
 }
@@ -65,9 +66,14 @@ fn first(source: &str, identity: Identity) -> Record {
     }
 }
 
-async fn through(settings: Settings, root: PathBuf, record: Record) -> Result<(Record, Carried), CliError> {
+async fn through(
+    settings: Settings,
+    root: PathBuf,
+    record: Record,
+    file_size: u64,
+) -> Result<(Record, Carried), CliError> {
     let pool = Pool::start(&settings.cage, 1).await?;
-    let budget = Budget::new(&settings.limits, record.size.unwrap_or(0));
+    let budget = Budget::new(file_size, &settings.limits);
     let means = Means { settings, pool, spool: std::env::temp_dir(), memory_cap: Machine::look().total / 4 };
     let path = record.identity.0.first().map(|level| level.name.clone()).unwrap_or_default();
     let record = step(&record, Change::Started { stage: Stage::Fetch, alone: false });

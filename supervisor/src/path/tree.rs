@@ -13,9 +13,11 @@ use super::{Came, Carried, Errand, Place, carry};
 use crate::ledger::{Change, Event, Record, Seen, Settle, SourceRow, Stat, Within};
 use crate::rules::budget::Budget;
 use crate::rules::fault::{Evidence, Fault, Limit};
+use crate::rules::identify::identify;
 use crate::rules::kind::{Kind, Stage, State, Why};
 use crate::run::RunError;
 use crate::run::desk::Desk;
+use shared::format::Role;
 use shared::{ContentHash, DocumentId, MemberKind, Refused};
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -66,7 +68,7 @@ impl Tree {
     pub fn new(desk: Desk, source: Arc<SourceRow>, root: Record, known: Vec<Record>, alone: bool) -> Self {
         let known: HashMap<_, _> = known.into_iter().map(|record| (record.id, record)).collect();
         let size = root.size.unwrap_or(0);
-        let budget = Budget::new(&desk.means.settings.limits, size);
+        let budget = Budget::new(size, &desk.means.settings.limits);
         let mut tree = Tree { desk, source, budget, known, alone, queue: VecDeque::new() };
         tree.begin(root);
         tree
@@ -99,7 +101,7 @@ impl Tree {
             }
             let Some(front) = under_way.pop_front() else { return Ok(()) };
             match front {
-                UnderWay::Count { entries, bytes } => self.budget.count(entries, bytes),
+                UnderWay::Count { entries, bytes } => self.budget.carry_over(entries, bytes),
                 UnderWay::Node(node, task) => self.finish(*node, task).await?,
             }
         }
@@ -269,15 +271,8 @@ impl Tree {
                 "its bytes are those of a container around it",
             ));
         }
-        let limit = self.desk.means.settings.limits.depth;
-        let depth = identity.depth() as u64;
-        if depth > u64::from(limit) {
-            let evidence = Evidence {
-                limit: Some(Limit { name: "depth".into(), value: limit.into(), measured: Some(depth) }),
-                ..Evidence::default()
-            };
-            let message = format!("{depth} containers around it, and {limit} are allowed");
-            return Some(Fault::new(Stage::Discover, Kind::PolicyDepth, message).with(evidence));
+        if let Err(fault) = self.too_deep(identity, member) {
+            return Some(fault);
         }
         if member.bytes.size() == 0 {
             return Some(Fault::new(Stage::Fetch, Kind::PolicyEmptyFile, "it has no bytes"));
@@ -295,6 +290,16 @@ impl Tree {
             Fault::new(Stage::Fetch, Kind::PolicyTooLarge, "larger than the limit for one document")
                 .with(evidence)
         })
+    }
+
+    /// An archive is not opened where it would be one container too many around its members; of what else has members, the
+    /// members are left out.
+    fn too_deep(&self, identity: &shared::Identity, member: &Member) -> Result<(), Fault> {
+        let around = u32::try_from(identity.depth()).unwrap_or(u32::MAX);
+        let faults = self.desk.means.settings.cage.faults;
+        let format = identify(&member.bytes.head, member.bytes.size(), &member.head.name, faults).format;
+        let opened = if format.role() == Role::Archive { around } else { around.saturating_sub(1) };
+        self.budget.enter_container(opened)
     }
 
     fn gone(&self, container: &Record, seen: &[(DocumentId, Member)]) -> Vec<Event> {

@@ -212,6 +212,17 @@ fn as_float(count: u64) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
+/// What a finding of the check means, for people.
+pub fn explain(kind: Kind) -> &'static str {
+    match kind {
+        Kind::ContentEmpty => "no letter and no digit came out of it",
+        Kind::ContentNearEmpty => "far less text came out of it than a document of its size holds",
+        Kind::ContentUnderExtracted => "text came out of only some of its pages",
+        Kind::ContentGarbled => "what came out of it does not read like text",
+        _ => "its text is doubtful",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -51,7 +51,7 @@ async fn lost(ledger: &LedgerHandle, readers: &Arc<Readers>, retry: &Retry) -> R
     let events: Vec<_> = in_hand
         .iter()
         .map(|(hand, record)| {
-            let settle = retry::supervisor_lost(record.crashes, hand.alone, retry.max_crashes, now());
+            let settle = retry::supervisor_lost(record.crashes, hand.alone, retry.max_crashes);
             let change = Change::Lost { stage: hand.stage, alone: hand.alone, settle };
             Event { doc: hand.doc, expects: None, at: now(), change }
         })

@@ -432,6 +432,7 @@ impl<'a> Walker<'a> {
         let seen = Seen {
             source: self.listing.source.id,
             identity: Identity::item(path),
+            within: None,
             position: 0,
             size: stat.map(|stat| stat.size),
             mtime_ns: stat.map(|stat| stat.mtime_ns),
