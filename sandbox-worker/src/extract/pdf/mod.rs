@@ -66,6 +66,8 @@ fn read(pdf: &pdfboss_core::Document, bytes: &[u8], passwords: &[String], out: &
         return Done::refused(Format::Pdf, second::ENGINE, Refused::Malformed, message);
     }
     if let Some((why, message)) = read.skipped {
+        // What a cut took away is missed here first, as pages that cannot be read.
+        let why = if is_cut(bytes) { Refused::Truncated } else { why };
         let done = (total as u64).saturating_sub(read.pages_skipped);
         return Done::refused(Format::Pdf, ENGINE, why, message).with_parts(done, total as u64);
     }
