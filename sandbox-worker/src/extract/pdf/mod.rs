@@ -17,9 +17,6 @@ const ENGINE: &str = "pdfboss 2.16.1";
 /// Some printers put their own header before the PDF's.
 const JUNK_MAX: usize = 64 << 10;
 
-/// The end of a whole PDF is within so much of its last byte.
-const TAIL: usize = 4 << 10;
-
 /// Says the text, the metadata and the attachments of `document`.
 pub(super) fn extract(document: &Document<'_>, out: &mut Output<'_>) -> Done {
     let bytes = without_junk(document.bytes);
@@ -69,6 +66,8 @@ fn read(pdf: &pdfboss_core::Document, bytes: &[u8], passwords: &[String], out: &
         return Done::refused(Format::Pdf, second::ENGINE, Refused::Malformed, message);
     }
     if let Some((why, message)) = read.skipped {
+        // What a cut took away is missed here first, as pages that cannot be read.
+        let why = if is_cut(bytes) { Refused::Truncated } else { why };
         let done = (total as u64).saturating_sub(read.pages_skipped);
         return Done::refused(Format::Pdf, ENGINE, why, message).with_parts(done, total as u64);
     }
@@ -85,12 +84,13 @@ fn broken(bytes: &[u8], passwords: &[String], out: &mut Output<'_>, message: &st
     Done::refused(Format::Pdf, engine, why, message)
 }
 
-/// Whether the end is missing: every whole file names its cross-reference table there.
+/// Whether the end is missing: every whole file ends by naming its cross-reference table. An older end, with objects after
+/// it, is that of an earlier version of the document, or of the first page of one that is made for the web.
 fn is_cut(bytes: &[u8]) -> bool {
-    let end = bytes.iter().rposition(|b| *b != 0 && !b.is_ascii_whitespace()).map_or(0, |at| at + 1);
-    let tail = bytes.get(end.saturating_sub(TAIL)..end).unwrap_or_default();
-    let has = |word: &[u8]| tail.windows(word.len()).any(|window| window == word);
-    !has(b"%%EOF") && !has(b"startxref")
+    let last = |word: &[u8]| bytes.windows(word.len()).rposition(|window| window == word);
+    let Some(end) = last(b"%%EOF").max(last(b"startxref")) else { return true };
+    let after = bytes.get(end..).unwrap_or_default();
+    after.windows(4).any(|window| window == b" obj")
 }
 
 #[cfg(test)]
@@ -122,6 +122,14 @@ mod tests {
     #[test]
     fn a_file_without_its_end_is_truncated_and_keeps_its_text() {
         let said = testing::said(HELLO.as_bytes(), extract);
+        assert_eq!(said.why(), Some(Refused::Truncated));
+        assert!(said.text.contains("Hello"));
+    }
+
+    #[test]
+    fn the_end_of_an_older_version_is_not_the_end() {
+        let updated = format!("{}8 0 obj<</Some/Thing>>endobj\n9 0 obj<</Cut", whole());
+        let said = testing::said(updated.as_bytes(), extract);
         assert_eq!(said.why(), Some(Refused::Truncated));
         assert!(said.text.contains("Hello"));
     }
