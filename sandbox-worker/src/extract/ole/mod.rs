@@ -47,7 +47,7 @@ pub(super) fn extract(document: &Document<'_>, out: &mut Output<'_>) -> Done {
         () if has("Quill") => unread(Format::Publisher),
         () if file.has_stream("WordDocument") => word(document, out),
         () if file.has_stream("Workbook") || file.has_stream("Book") => excel(document, out),
-        () if has("Text_Content") && !has("Current User") && !has("PP97_DUALSTORAGE") => {
+        () if has("Text_Content") && has("PersistentStorage Directory") && !has("PP97_DUALSTORAGE") => {
             Done::refused(Format::Ppt, ENGINE, Refused::Unsupported, "no extractor reads PowerPoint 95")
         }
         () if file.has_stream("PowerPoint Document") || has("PP97_DUALSTORAGE") => powerpoint(document, out),
