@@ -24,6 +24,10 @@ pub struct Cluster {
 /// Everything of these sources that is not `indexed`, `pending` or `deleted`, clustered, largest first. The example is the one
 /// that was seen first.
 pub(super) fn clusters(db: &Connection, sources: &[SourceId]) -> rusqlite::Result<Vec<Cluster>> {
+    if sources.is_empty() {
+        // A condition that nothing meets would leave the named index without a use, which SQLite refuses.
+        return Ok(Vec::new());
+    }
     // The index alone answers the counting; only the examples are looked up.
     let sql = format!(
         "SELECT c.state, c.stage, c.kind, c.class, c.n, d.id, d.path, d.rest ->> '$.message' FROM (
