@@ -89,7 +89,8 @@ impl Moves {
             self.by(new.source, was.name(), -1);
         }
         self.by(new.source, new.state.name(), 1);
-        let step = i64::from(new.state != State::Deleted) - i64::from(was.is_some_and(|was| was != State::Deleted));
+        let step =
+            i64::from(new.state != State::Deleted) - i64::from(was.is_some_and(|was| was != State::Deleted));
         if step != 0 {
             self.by(new.source, DISCOVERED, step);
             if new.parent.is_none() {
@@ -134,7 +135,9 @@ pub(super) fn books(db: &Connection) -> rusqlite::Result<Books> {
         match (sources.get_mut(&source), State::named(&word)) {
             (Some((counts, _)), Some(state)) => *counts.of_mut(state) = count,
             (None, _) => differences.push(format!("{count} documents belong to no source (number {source})")),
-            (_, None) => differences.push(format!("{count} documents are in no state that there is (`{word}`)")),
+            (_, None) => {
+                differences.push(format!("{count} documents are in no state that there is (`{word}`)"))
+            }
         }
     }
     let mut statement = db.prepare_cached("SELECT source, state, n FROM counters")?;
@@ -161,7 +164,8 @@ fn compare(counts: &mut Counts, counters: &BTreeMap<String, i64>, differences: &
     for &state in State::ALL {
         let (rows, events) = (counts.of(state), counter(state.name()));
         if i64::try_from(rows) != Ok(events) {
-            differences.push(format!("{}: {rows} documents are {state}, the events say {events}", counts.name));
+            differences
+                .push(format!("{}: {rows} documents are {state}, the events say {events}", counts.name));
         }
     }
     let (rows, events) = (counts.in_states(), counter(DISCOVERED));

@@ -34,7 +34,11 @@ impl fmt::Display for LedgerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LedgerError::Missing(state) => {
-                write!(f, "there is no ledger in {}: `lazaret run` makes one, `--state` names another", state.display())
+                write!(
+                    f,
+                    "there is no ledger in {}: `lazaret run` makes one, `--state` names another",
+                    state.display()
+                )
             }
             LedgerError::Locked { state, pid } => {
                 write!(f, "the state folder {} is in use by another run", state.display())?;

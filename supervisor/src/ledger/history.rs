@@ -127,7 +127,8 @@ impl Told {
 
     fn told(self, number: usize) -> Attempt {
         let of_fault = self.fault.as_ref().map(|fault| &fault.evidence);
-        let evidence = of_fault.filter(|evidence| **evidence != Evidence::default()).or(self.facts.evidence.as_ref());
+        let evidence =
+            of_fault.filter(|evidence| **evidence != Evidence::default()).or(self.facts.evidence.as_ref());
         json!({
             "attempt": number,
             "stage": self.stage,

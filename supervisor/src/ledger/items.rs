@@ -135,8 +135,8 @@ pub(super) fn store(
 
 /// Counts an item of a directory in or out. A directory that comes to life or dies by it is counted in the one above.
 fn count(db: &Connection, directory: i64, step: i64) -> rusqlite::Result<()> {
-    let mut statement = db
-        .prepare_cached("UPDATE directories SET alive = alive + ?2 WHERE id = ?1 RETURNING alive, parent")?;
+    let mut statement =
+        db.prepare_cached("UPDATE directories SET alive = alive + ?2 WHERE id = ?1 RETURNING alive, parent")?;
     let mut next = Some(directory);
     while let Some(directory) = next {
         let (alive, parent): (i64, Option<i64>) =
@@ -199,8 +199,8 @@ pub(super) fn directories_in(
     directory: &[u8],
 ) -> rusqlite::Result<Vec<Vec<u8>>> {
     let Some(directory) = find(db, source, directory)? else { return Ok(Vec::new()) };
-    let mut statement = db
-        .prepare_cached("SELECT name FROM directories WHERE parent = ?1 AND alive > 0 ORDER BY name")?;
+    let mut statement =
+        db.prepare_cached("SELECT name FROM directories WHERE parent = ?1 AND alive > 0 ORDER BY name")?;
     let names = statement.query_map([directory], |row| row.get(0))?.collect();
     names
 }

@@ -150,9 +150,7 @@ fn lock(state: &Path) -> Result<File, LedgerError> {
 fn refuse_network(state: &Path) -> Result<(), LedgerError> {
     let found = nix::sys::statfs::statfs(state).map_err(|error| io(state, error.into()))?;
     match network_name(found.filesystem_type().0) {
-        Some(kind) => {
-            Err(LedgerError::NetworkFileSystem { path: state.to_owned(), kind: kind.to_owned() })
-        }
+        Some(kind) => Err(LedgerError::NetworkFileSystem { path: state.to_owned(), kind: kind.to_owned() }),
         None => Ok(()),
     }
 }
@@ -208,7 +206,8 @@ pub(super) fn refuse_other_schema(db: &Connection, path: &Path) -> Result<(), Le
 }
 
 fn is_clean(db: &Connection) -> rusqlite::Result<bool> {
-    let clean = db.query_row("SELECT value FROM meta WHERE name = 'clean'", [], |row| row.get(0)).optional()?;
+    let clean =
+        db.query_row("SELECT value FROM meta WHERE name = 'clean'", [], |row| row.get(0)).optional()?;
     Ok(clean == Some(1))
 }
 
@@ -219,9 +218,8 @@ pub(super) fn mark(db: &Connection, clean: bool) -> rusqlite::Result<()> {
 
 /// Looks for damage.
 fn check(db: &Connection, path: &Path) -> Result<(), LedgerError> {
-    let found: String = db
-        .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
-        .map_err(|error| sql(path, error))?;
+    let found: String =
+        db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(|error| sql(path, error))?;
     if found == "ok" {
         return Ok(());
     }

@@ -2,12 +2,12 @@
 //! what a listing compares, who is in hand, and the counters. Holds no record between two calls, so that another
 //! process may append as well.
 
+use super::Applied;
 use super::books::Moves;
 use super::event::{Change, Event};
 use super::items::{self, Directories};
 use super::record::Record;
 use super::row::{self, Stored};
-use super::Applied;
 use crate::rules::account::{self, Verdict};
 use crate::rules::kind::State;
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
@@ -93,9 +93,9 @@ impl<'a> Posting<'a> {
     }
 
     fn journal(&self, number: i64, event: &Event, revision: Option<u64>) -> rusqlite::Result<i64> {
-        let mut statement: CachedStatement<'_> = self
-            .db
-            .prepare_cached("INSERT INTO events (doc, at, expects, revision, change) VALUES (?1, ?2, ?3, ?4, ?5)")?;
+        let mut statement: CachedStatement<'_> = self.db.prepare_cached(
+            "INSERT INTO events (doc, at, expects, revision, change) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?;
         let expects = event.expects.map(row::signed).transpose()?;
         let revision = revision.map(row::signed).transpose()?;
         statement.insert((number, event.at, expects, revision, row::json(&event.change)?))
@@ -115,9 +115,7 @@ impl<'a> Posting<'a> {
 }
 
 fn find(db: &Connection, event: &Event) -> rusqlite::Result<Option<Stored>> {
-    db.prepare_cached(row::FIND)?
-        .query_row([event.doc.0], row::read)
-        .optional()
+    db.prepare_cached(row::FIND)?.query_row([event.doc.0], row::read).optional()
 }
 
 /// After these nothing has the document in hand. What a listing or a person says does not take it out of a child's
@@ -151,7 +149,9 @@ fn queue(old: &Stored, new: &Record, change: &Change, seq: i64) -> Option<i64> {
         Change::Started { .. } => None,
         Change::Fetched { .. } | Change::Ready | Change::Touched { .. } => old.queue,
         // Only what a listing notes beside the bytes has moved.
-        Change::Seen(_) if old.record.task == new.task && old.record.fetched == new.fetched && !renewed(old, new) => {
+        Change::Seen(_)
+            if old.record.task == new.task && old.record.fetched == new.fetched && !renewed(old, new) =>
+        {
             old.queue
         }
         _ => Some(seq),

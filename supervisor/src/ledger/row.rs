@@ -1,8 +1,8 @@
 //! A record as a row: columns for what is filtered, sorted or counted, JSON for the rest. Each fact stands in one of the
 //! two, never in both.
 
-use super::record::{InSink, Listed, Millis, Pipeline, Record, SourceId, Stat, Task, TextFacts, Usage};
 use super::compact;
+use super::record::{InSink, Listed, Millis, Pipeline, Record, SourceId, Stat, Task, TextFacts, Usage};
 use crate::rules::fault::Evidence;
 use crate::rules::kind::{Class, Damage, Kind, Stage, State, Why};
 use rusqlite::types::{FromSqlError, Type};
@@ -147,7 +147,11 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Stored> {
 }
 
 /// Binds a record and its queue number to `:name` parameters: those of them that the statement has.
-pub(super) fn bind(statement: &mut Statement<'_>, record: &Record, queue: Option<i64>) -> rusqlite::Result<()> {
+pub(super) fn bind(
+    statement: &mut Statement<'_>,
+    record: &Record,
+    queue: Option<i64>,
+) -> rusqlite::Result<()> {
     let rest = Rest {
         message: record.message.clone(),
         hostile: record.hostile,

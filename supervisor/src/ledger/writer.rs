@@ -23,12 +23,27 @@ const GROUP: usize = 512;
 #[derive(Debug)]
 enum Work {
     Append(Vec<Event>),
-    Source { name: String, root: PathBuf },
-    RootDevice { source: SourceId, device: u64 },
-    BeginRun { at: Millis, boot_id: Option<String> },
-    EndRun { run: i64, at: Millis, end: RunEnd },
+    Source {
+        name: String,
+        root: PathBuf,
+    },
+    RootDevice {
+        source: SourceId,
+        device: u64,
+    },
+    BeginRun {
+        at: Millis,
+        boot_id: Option<String>,
+    },
+    EndRun {
+        run: i64,
+        at: Millis,
+        end: RunEnd,
+    },
     /// Ends the thread; marks the ledger as cleanly closed where it is.
-    Close { clean: bool },
+    Close {
+        clean: bool,
+    },
 }
 
 /// What came of it.
@@ -175,7 +190,8 @@ struct Writer {
 impl Writer {
     fn serve(mut self, waiting: &mpsc::Receiver<Request>) {
         while let Ok(first) = waiting.recv() {
-            let group: Vec<Request> = std::iter::once(first).chain(waiting.try_iter().take(GROUP - 1)).collect();
+            let group: Vec<Request> =
+                std::iter::once(first).chain(waiting.try_iter().take(GROUP - 1)).collect();
             let closing = group.iter().any(|request| matches!(request.work, Work::Close { .. }));
             let (done, failed) = match self.commit(&group) {
                 Ok(done) => (done, None),
@@ -219,11 +235,9 @@ impl Writer {
 
 fn carry_out(db: &Connection, posting: &mut Posting<'_>, work: &Work) -> rusqlite::Result<Done> {
     match work {
-        Work::Append(events) => events
-            .iter()
-            .map(|event| posting.post(event))
-            .collect::<rusqlite::Result<_>>()
-            .map(Done::Applied),
+        Work::Append(events) => {
+            events.iter().map(|event| posting.post(event)).collect::<rusqlite::Result<_>>().map(Done::Applied)
+        }
         Work::Source { name, root } => source(db, name, root).map(Done::Source),
         Work::RootDevice { source, device } => {
             db.prepare_cached("UPDATE sources SET root_device = ?2 WHERE id = ?1")?
@@ -235,8 +249,11 @@ fn carry_out(db: &Connection, posting: &mut Posting<'_>, work: &Work) -> rusqlit
             .insert((at, boot_id))
             .map(Done::Run),
         Work::EndRun { run, at, end } => {
-            db.prepare_cached("UPDATE runs SET ended = ?2, end = ?3 WHERE id = ?1")?
-                .execute((run, at, end.name()))?;
+            db.prepare_cached("UPDATE runs SET ended = ?2, end = ?3 WHERE id = ?1")?.execute((
+                run,
+                at,
+                end.name(),
+            ))?;
             Ok(Done::Nothing)
         }
         Work::Close { clean } => {

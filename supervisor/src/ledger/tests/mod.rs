@@ -82,7 +82,8 @@ pub(super) fn item(source: &SourceRow, path: &str, n: u64) -> Event {
 
 pub(super) fn member(source: &SourceRow, item: &str, path: &[&str], position: u64) -> Event {
     let root = Identity::item(item.as_bytes());
-    let container = path[..path.len() - 1].iter().fold(root.clone(), |at, name| at.member(name.as_bytes(), 0));
+    let container =
+        path[..path.len() - 1].iter().fold(root.clone(), |at, name| at.member(name.as_bytes(), 0));
     let identity = container.member(path[path.len() - 1].as_bytes(), 0);
     Event {
         doc: DocumentId::derive(&source.name, &identity),
@@ -139,8 +140,8 @@ pub(super) fn written(bytes: &[u8], state: State) -> Change {
         usage: Some(Usage { wall_ms: 5, cpu_ms: 4, peak_rss_kib: 3 }),
         ..Facts::default()
     };
-    let fault = (state == State::Suspect)
-        .then(|| Box::new(Fault::new(Stage::Check, Kind::ContentEmpty, "no text")));
+    let fault =
+        (state == State::Suspect).then(|| Box::new(Fault::new(Stage::Check, Kind::ContentEmpty, "no text")));
     Change::Written { state, facts: Box::new(facts), in_sink: in_sink(bytes, state), fault }
 }
 

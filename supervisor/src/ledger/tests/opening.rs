@@ -120,11 +120,14 @@ fn an_upgrade_keeps_what_is_there_and_a_failed_one_loses_nothing() {
     let mut db = Connection::open_in_memory().unwrap();
     migrate(&mut db, Path::new("db"), MIGRATIONS).unwrap();
     db.execute_batch("INSERT INTO sources (name, root) VALUES ('share', x'2f')").unwrap();
-    let broken = [MIGRATIONS, &["ALTER TABLE sources ADD COLUMN kind TEXT; DELETE FROM sources; SELECT nonsense"]].concat();
+    let broken =
+        [MIGRATIONS, &["ALTER TABLE sources ADD COLUMN kind TEXT; DELETE FROM sources; SELECT nonsense"]]
+            .concat();
     let before = tables(&db);
     assert!(matches!(migrate(&mut db, Path::new("db"), &broken), Err(LedgerError::Sql { .. })));
     assert_eq!(tables(&db), before);
-    let count = |db: &Connection| db.query_row("SELECT count(*) FROM sources", [], |row| row.get::<_, i64>(0));
+    let count =
+        |db: &Connection| db.query_row("SELECT count(*) FROM sources", [], |row| row.get::<_, i64>(0));
     assert_eq!(count(&db).unwrap(), 1);
     assert_eq!(version(&db).unwrap(), 1);
     let sound = [MIGRATIONS, &["ALTER TABLE sources ADD COLUMN kind TEXT"]].concat();
@@ -236,7 +239,9 @@ fn a_full_disk_is_told_with_its_path() {
         &path,
         rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL), None),
     );
-    assert!(error.to_string().contains(&format!("no space left on the disk for the ledger {}", path.display())));
+    assert!(
+        error.to_string().contains(&format!("no space left on the disk for the ledger {}", path.display()))
+    );
     assert!(matches!(error, LedgerError::Full { .. }));
     let error = crate::ledger::error::io(&path, std::io::Error::from_raw_os_error(nix::libc::ENOSPC));
     assert!(matches!(error, LedgerError::Full { .. }));
@@ -272,14 +277,20 @@ fn a_death_at_any_moment_leaves_the_books_balanced() {
     let folder = Folder::new();
     let this = std::env::current_exe().unwrap();
     let mut child = Command::new(this)
-        .args(["--exact", "ledger::tests::opening::a_death_at_any_moment_leaves_the_books_balanced", "--nocapture"])
+        .args([
+            "--exact",
+            "ledger::tests::opening::a_death_at_any_moment_leaves_the_books_balanced",
+            "--nocapture",
+        ])
         .env(DIES_IN, folder.state())
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())
         .spawn()
         .unwrap();
     // Not before it has written something: then at once, wherever it is.
-    let written = || Reader::open(&folder.state()).and_then(|reader| reader.books()).map(|books| books.total.discovered);
+    let written = || {
+        Reader::open(&folder.state()).and_then(|reader| reader.books()).map(|books| books.total.discovered)
+    };
     while written().unwrap_or(0) < 200 {
         assert!(child.try_wait().unwrap().is_none(), "the writer ended by itself");
         std::thread::yield_now();

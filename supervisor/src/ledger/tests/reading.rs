@@ -62,7 +62,10 @@ fn the_list_is_by_source_and_path_and_filters_add_up() {
     let all = Filter::default();
     assert_eq!(library.listed(&all), ["z.pdf", "a/z.pdf", "b.pdf", "c.pdf"]);
     assert_eq!(library.listed(&Filter { state: Some(State::Indexed), ..all.clone() }), ["c.pdf"]);
-    assert_eq!(library.listed(&Filter { state: Some(State::Quarantined), ..all.clone() }), ["a/z.pdf", "b.pdf"]);
+    assert_eq!(
+        library.listed(&Filter { state: Some(State::Quarantined), ..all.clone() }),
+        ["a/z.pdf", "b.pdf"]
+    );
     assert_eq!(library.listed(&Filter { kind: Some(Kind::CrashSegv), ..all.clone() }), ["a/z.pdf"]);
     assert_eq!(library.listed(&Filter { class: Some(Class::Corrupt), ..all.clone() }), ["b.pdf"]);
     assert_eq!(library.listed(&Filter { stage: Some(Stage::Extract), ..all.clone() }), ["a/z.pdf", "b.pdf"]);
@@ -133,7 +136,10 @@ fn due_is_in_order_and_an_attempt_takes_it_out_until_it_is_due_again() {
     assert_eq!(due(0), [(2, "a".to_owned())]);
     append(&library.ledger, vec![event(b, 2, Change::PutBack)]);
     assert_eq!(due(0), [(2, "a".to_owned()), (4, "b".to_owned())]);
-    append(&library.ledger, vec![event(b, 3, started()), event(b, 4, failed(Kind::WorkerLost, Settle::AtOnce))]);
+    append(
+        &library.ledger,
+        vec![event(b, 3, started()), event(b, 4, failed(Kind::WorkerLost, Settle::AtOnce))],
+    );
     assert_eq!(due(0), [(2, "a".to_owned())]);
     // A person's word makes it due behind everything that a run may have read already.
     append(&library.ledger, vec![event(b, 5, Change::Requeued)]);
@@ -207,7 +213,8 @@ fn a_tree_has_containers_before_members_in_order() {
             member(share, "a.zip", &["b.zip", "y"], 1),
         ],
     );
-    let shown = |records: Vec<Record>| -> Vec<String> { records.iter().map(|r| r.identity.shown()).collect() };
+    let shown =
+        |records: Vec<Record>| -> Vec<String> { records.iter().map(|r| r.identity.shown()).collect() };
     let root = library.id("a.zip");
     assert_eq!(
         shown(library.reader.tree(root).unwrap()),
