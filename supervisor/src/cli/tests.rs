@@ -138,7 +138,7 @@ fn the_books_the_list_and_a_document_tell_the_same_story() {
 #[test]
 fn the_text_is_printed_and_found() {
     let (_base, state, id) = state();
-    let prefix = id.to_string()[..8].to_owned();
+    let prefix = id.to_string().get(..8).unwrap().to_owned();
     assert_eq!(lazaret(&state, &["text", &prefix]), (0, TEXT.to_owned(), String::new()));
     let (code, out, err) = lazaret(&state, &["text", "b.pdf"]);
     assert_eq!((code, out.as_str()), (1, ""));

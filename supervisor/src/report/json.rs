@@ -308,7 +308,7 @@ pub(crate) mod tests {
         let history =
             vec![json!({"attempt": 1, "evidence": {"place": "x"}}), json!({"attempt": 2, "evidence": null})];
         let object = record_with_history("docs", &sample(), &history);
-        assert_eq!(object.as_object().unwrap().keys().last().unwrap(), "history");
+        assert_eq!(object.as_object().unwrap().keys().next_back().unwrap(), "history");
         assert_eq!(object["history"][0]["evidence"]["layers"], json!([]));
         assert_eq!(object["history"][1]["evidence"], Value::Null);
     }
