@@ -17,6 +17,9 @@ mod status;
 mod text;
 mod validate;
 
+#[cfg(test)]
+mod tests;
+
 pub use args::{Args, Command, Common};
 pub use error::{Cause, CliError};
 pub use exit::Exit;

@@ -56,9 +56,9 @@ impl Progress {
         let (done, stopped) = channel();
         let show = move || {
             if std::io::stderr().is_terminal() {
-                on_terminal(&feed, &stopping)
+                on_terminal(&feed, &stopping);
             } else {
-                in_lines(&feed, &stopping)
+                in_lines(&feed, &stopping);
             }
             // Dropped last: the line is gone by now.
             drop(done);

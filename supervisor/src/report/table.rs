@@ -66,7 +66,13 @@ mod tests {
         let mut lines = table.lines();
         assert!(lines.next().unwrap().trim_start().starts_with("ID"), "{table}");
         let row = lines.next().unwrap();
-        for part in [&record.id.to_string()[..8], "quarantined", "crash.segv", "a\\u{1b}[2J.pdf", "SIGSEGV"] {
+        for part in [
+            record.id.to_string().get(..8).unwrap(),
+            "quarantined",
+            "crash.segv",
+            "a\\u{1b}[2J.pdf",
+            "SIGSEGV",
+        ] {
             assert!(row.contains(part), "{row}");
         }
         assert_eq!(documents(&[record], false, None).lines().count(), 1);
