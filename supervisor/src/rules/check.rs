@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn almost_nothing_where_pages_promise_more_is_near_empty() {
-        let scan = |text: &str, pages| check(text, Format::Pdf, 90_000, Some(pages)).0;
+        let scan = |text: &str, pages: &Metadata| check(text, Format::Pdf, 90_000, Some(pages)).0;
         assert_eq!(scan("p1", &pages(1, 1, 1)), Some(Kind::ContentNearEmpty));
         assert_eq!(scan("1 2 3 4 5", &pages(5, 5, 0)), Some(Kind::ContentNearEmpty));
         assert_eq!(scan("Title", &pages(1, 1, 0)), None);
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn pages_without_text_are_under_extracted_from_four_on() {
         let text = "A page with enough words to be a page of text. ".repeat(20);
-        let with = |metadata| check(&text, Format::Pdf, 90_000, Some(metadata)).0;
+        let with = |metadata: &Metadata| check(&text, Format::Pdf, 90_000, Some(metadata)).0;
         assert_eq!(with(&pages(4, 1, 3)), Some(Kind::ContentUnderExtracted));
         assert_eq!(with(&pages(4, 2, 2)), None);
         assert_eq!(with(&pages(3, 1, 2)), None);
