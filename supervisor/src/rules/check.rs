@@ -21,8 +21,9 @@ const JUNK_LEAST: u64 = 4;
 const GLYPH_CODES: f64 = 0.3;
 /// Texts below so many words are not judged by their words.
 const WORDS_LEAST: u64 = 50;
-/// A text whose visible characters are letters and digits to less than this share is no language.
-const READABLE: f64 = 0.3;
+/// A PDF's text whose visible characters are letters and digits to less than this share is made of wrong glyphs. Sparse
+/// tables have few of them, too, and leaders in a table of contents are many: it is low, and for no other format.
+const READABLE: f64 = 0.15;
 /// Documents with so many pages are held against the share of their pages that have text.
 const PAGES_LEAST: u32 = 4;
 /// Less than this share of pages with text is too little.
@@ -46,7 +47,7 @@ pub fn check(text: &str, format: Format, size: u64, metadata: Option<&Metadata>)
         common_words: common_words(text, counted.words),
     };
     let images = metadata.and_then(|metadata| metadata.page_images).unwrap_or(0);
-    let kind = if is_garbled(&counted) {
+    let kind = if is_garbled(&counted, format) {
         Some(Kind::ContentGarbled)
     } else if counted.readable == 0 {
         Some(Kind::ContentEmpty)
@@ -62,10 +63,11 @@ pub fn check(text: &str, format: Format, size: u64, metadata: Option<&Metadata>)
     (kind, measures)
 }
 
-fn is_garbled(counted: &Counted) -> bool {
+fn is_garbled(counted: &Counted, format: Format) -> bool {
     let junk = counted.junk_chars >= JUNK_LEAST && counted.junk > JUNK;
     let codes = counted.codes >= JUNK_LEAST && counted.glyph_codes > GLYPH_CODES;
-    let marks = counted.words >= WORDS_LEAST
+    let marks = format == Format::Pdf
+        && counted.words >= WORDS_LEAST
         && counted.visible > 0
         && as_float(counted.readable) / as_float(counted.visible) < READABLE;
     junk || codes || marks
@@ -262,6 +264,8 @@ mod tests {
         }
         let figures = "1,234.50 -17.25 (3.1) ".repeat(100);
         assert_eq!(kind(&figures, Format::Xlsx), None);
+        let sparse = ",,,,,,,1,,,,,,,,\n".repeat(100);
+        assert_eq!(kind(&sparse, Format::Csv), None);
         assert_eq!(check("Invoice 17", Format::Pdf, 40_000, Some(&pages(1, 1, 0))).0, None);
     }
 
@@ -274,7 +278,7 @@ mod tests {
 
     #[test]
     fn almost_nothing_where_pages_promise_more_is_near_empty() {
-        let scan = |text: &str, pages| check(text, Format::Pdf, 90_000, Some(pages)).0;
+        let scan = |text: &str, pages: &Metadata| check(text, Format::Pdf, 90_000, Some(pages)).0;
         assert_eq!(scan("p1", &pages(1, 1, 1)), Some(Kind::ContentNearEmpty));
         assert_eq!(scan("1 2 3 4 5", &pages(5, 5, 0)), Some(Kind::ContentNearEmpty));
         assert_eq!(scan("Title", &pages(1, 1, 0)), None);
@@ -300,7 +304,7 @@ mod tests {
     #[test]
     fn pages_without_text_are_under_extracted_from_four_on() {
         let text = "A page with enough words to be a page of text. ".repeat(20);
-        let with = |metadata| check(&text, Format::Pdf, 90_000, Some(metadata)).0;
+        let with = |metadata: &Metadata| check(&text, Format::Pdf, 90_000, Some(metadata)).0;
         assert_eq!(with(&pages(4, 1, 3)), Some(Kind::ContentUnderExtracted));
         assert_eq!(with(&pages(4, 2, 2)), None);
         assert_eq!(with(&pages(3, 1, 2)), None);

@@ -178,16 +178,15 @@ mod tests {
         let Ok(table) = std::fs::read_to_string(corpus.join("expected.tsv")) else { return };
         let mut wrong = Vec::new();
         for row in table.lines().skip(1) {
-            let mut columns = row.split('\t').skip(1);
-            let (Some(path), Some(_), Some(expected)) = (columns.next(), columns.next(), columns.next())
-            else {
-                continue;
-            };
+            let columns: Vec<&str> = row.split('\t').collect();
+            let [_, path, _, expected, class, ..] = columns[..] else { continue };
             let mut head = Vec::new();
             let Ok(file) = std::fs::File::open(corpus.join("files").join(path)) else { continue };
             file.take(4096).read_to_end(&mut head).unwrap();
             let found = identify(&head, head.len() as u64, path.as_bytes(), false).format;
-            if !compatible(expected, found) {
+            // A text that calls itself something else is nothing but a text.
+            let pretends = class == "malformed" && found == Format::Text;
+            if !pretends && !compatible(expected, found) {
                 wrong.push(format!("{path}: {expected} found as {found:?}"));
             }
         }

@@ -276,14 +276,9 @@ fn globs(section: &mut Section, key: &'static str, all: &mut Complaints) -> Opti
 
 fn types(section: &mut Section, all: &mut Complaints) -> Option<Vec<Format>> {
     let names = section.texts("types", all)?;
-    let formats = named(
-        &names,
-        "format",
-        &section.key("types"),
-        all,
-        |name| Format::named(name),
-        || Format::ALL.iter().map(|format| format.name()).collect(),
-    );
+    let formats = named(&names, "format", &section.key("types"), all, Format::named, || {
+        Format::ALL.iter().map(|format| format.name()).collect()
+    });
     (!names.is_empty()).then_some(formats)
 }
 

@@ -120,10 +120,11 @@ impl Section {
             Value::String(text) => units::time(text),
             _ => None,
         };
-        let mut allowed = format!("{}, above 0", units::TIME_ALLOWED);
-        if let Value::Integer(number) = value {
-            allowed.push_str(&format!(" (did you mean `\"{number}s\"`?)"));
-        }
+        let hint = match value {
+            Value::Integer(number) => format!(" (did you mean `\"{number}s\"`?)"),
+            _ => String::new(),
+        };
+        let allowed = format!("{}, above 0{hint}", units::TIME_ALLOWED);
         self.checked(key, time.filter(|&time| time > 0), &value, &allowed, all)
     }
 
@@ -222,12 +223,11 @@ impl Section {
     /// What nobody asked for is unknown.
     pub(super) fn finish(self, all: &mut Complaints) {
         for key in self.table.keys() {
-            let mut problem = "there is no such setting".to_owned();
-            if let Some(near) = nearest(key, &self.known) {
-                problem.push_str(&format!("; did you mean `{}`?", self.key(near)));
-            } else {
-                problem.push_str(&format!("; known here: {}", self.known.join(", ")));
-            }
+            let hint = match nearest(key, &self.known) {
+                Some(near) => format!("did you mean `{}`?", self.key(near)),
+                None => format!("known here: {}", self.known.join(", ")),
+            };
+            let problem = format!("there is no such setting; {hint}");
             all.add(&self.key(key), problem);
         }
     }

@@ -387,7 +387,7 @@ mod tests {
         }
         let folder = Folder::new("denied");
         std::fs::write(folder.0.join("file"), "x").unwrap();
-        std::fs::set_permissions(folder.0.join("file"), PermissionsExt::from_mode(0)).unwrap();
+        std::fs::set_permissions(folder.0.join("file"), PermissionsExt::from_mode(0o000)).unwrap();
         assert_eq!(folder.fetch(b"file").unwrap_err().kind, Kind::SourceDenied);
     }
 

@@ -24,7 +24,8 @@ pub(super) fn beneath(root: BorrowedFd<'_>, path: &[u8], flags: OFlag) -> nix::R
         ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_NO_MAGICLINKS;
     let how = OpenHow::new().flags(flags).resolve(resolve);
     match openat2(root, OsStr::from_bytes(path), how) {
-        Err(Errno::ENOSYS | Errno::ENAMETOOLONG) => by_component(root, path, flags),
+        // Filters that do not know the call answer with EPERM; a real one comes again below.
+        Err(Errno::ENOSYS | Errno::EPERM | Errno::ENAMETOOLONG) => by_component(root, path, flags),
         // A rename beside the lookup makes the kernel unsure; once more is what it asks for.
         Err(Errno::EAGAIN) => openat2(root, OsStr::from_bytes(path), how),
         opened => opened,

@@ -125,6 +125,11 @@ pub(super) fn weak(head: &[u8], size: u64) -> Option<Format> {
     if audio && head.contains(&0) {
         return Some(Format::Audio);
     }
+    // The end of a ZIP archive, where its beginning is damaged or something stands before it.
+    let whole = head.len() as u64 == size;
+    if whole && head.contains(&0) && head.windows(4).any(|window| window == b"PK\x05\x06") {
+        return Some(Format::Zip);
+    }
     old_tar(head).then_some(Format::Tar)
 }
 

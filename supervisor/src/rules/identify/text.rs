@@ -187,10 +187,22 @@ fn markup(text: &str, extension: Option<&str>) -> Option<Format> {
 fn mail(text: &str) -> Option<Format> {
     if let Some(rest) = text.strip_prefix("From ") {
         let (line, header) = rest.split_once('\n')?;
-        let dated = line.contains(':') && line.split_whitespace().count() >= 3;
-        return (dated && fields(header) >= 1).then_some(Format::Mbox);
+        let sure = is_dated(line);
+        let likely = line.contains(':') && line.split_whitespace().count() >= 3;
+        return (sure || (likely && fields(header) >= 1)).then_some(Format::Mbox);
     }
     (fields(text) >= 2).then_some(Format::Eml)
+}
+
+/// The line goes on as mailboxes have it: an address, then `Mon Jun 01 10:00:00 2009`.
+fn is_dated(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().skip(1).collect();
+    let has = |test: fn(&str) -> bool| words.iter().any(|word| test(word));
+    let weekday =
+        has(|word| ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"].contains(&word.trim_end_matches(',')));
+    let year = has(|word| word.len() == 4 && (word.starts_with("19") || word.starts_with("20")));
+    let clock = has(|word| word.len() >= 5 && word.bytes().all(|byte| byte.is_ascii_digit() || byte == b':'));
+    weekday && year && clock
 }
 
 /// How many known fields stand in the header that begins here; 0 where it is no header or has no telling one.

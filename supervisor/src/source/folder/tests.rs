@@ -320,7 +320,7 @@ fn an_unreadable_directory_has_a_record_and_keeps_what_is_below() {
     place.list();
     let mode =
         |mode| std::fs::set_permissions(place.root.join("d"), PermissionsExt::from_mode(mode)).unwrap();
-    mode(0);
+    mode(0o000);
     assert_eq!(place.list().0.unreadable, 1);
     assert_eq!(place.memory.state("d"), Some((State::Retrying, Some(Kind::SourceDenied))));
     assert_eq!(place.memory.state("d/x"), THERE);

@@ -131,6 +131,11 @@ impl<'a> Walker<'a> {
                 continue;
             };
             let path = join(&level.path, &next.name);
+            // Judged before it is opened: what hangs can be excluded.
+            if let Some(rejection) = policy::judge_directory(&path, self.listing.policy) {
+                self.rejected_directory(&path, next.known.as_deref(), rejection)?;
+                continue;
+            }
             let opened = match self.reopened(level) {
                 Ok(parent) => open_directory(parent, &next.name),
                 Err(errno) => Err(errno),
@@ -164,10 +169,6 @@ impl<'a> Walker<'a> {
         opened: nix::Result<(OwnedFd, FileStat)>,
     ) -> Result<Option<Level>, ListingError> {
         let known = this.known.as_deref();
-        if let Some(rejection) = policy::judge_directory(&path, self.listing.policy) {
-            self.rejected_directory(&path, known, rejection)?;
-            return Ok(None);
-        }
         let (fd, stat) = match opened {
             Ok(opened) => opened,
             // It went, or became something else, while the walk was on its way: the next listing says what.
