@@ -10,7 +10,7 @@ use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use tokio::io::Interest;
-use tokio::io::unix::{AsyncFd, AsyncFdTryNewError as AsyncFdRegisterError};
+use tokio::io::unix::{AsyncFd, AsyncFdRegisterError};
 
 /// How a process ended, by the kernel's word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
