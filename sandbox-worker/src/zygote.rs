@@ -26,7 +26,8 @@ pub fn main_impl() {
     let Ok((hello, _)) = zygote.receive::<Hello>() else { sys::exit(EXIT_NO_SUPERVISOR) };
     warm_up();
     let cage = if hello.protocol == PROTOCOL {
-        enter(&hello, parent).map_err(|failed| Reply::Broken { step: failed.step, errno: failed.errno as i32 })
+        enter(&hello, parent)
+            .map_err(|failed| Reply::Broken { step: failed.step, errno: failed.errno as i32 })
     } else {
         Err(Reply::Broken { step: format!("protocol {PROTOCOL}"), errno: 0 })
     };
@@ -77,7 +78,8 @@ impl Zygote {
         ask: &Ask,
         descriptors: Vec<OwnedFd>,
     ) -> (Reply, Option<OwnedFd>) {
-        let refused = |step: &str, errno| (Reply::Refused { nonce: ask.nonce, step: step.to_owned(), errno }, None);
+        let refused =
+            |step: &str, errno| (Reply::Refused { nonce: ask.nonce, step: step.to_owned(), errno }, None);
         if ask.format == Format::Fault && !faults {
             return refused("faults are off", libc::EPERM);
         }

@@ -6,7 +6,8 @@
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg, sendmsg, socketpair,
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg, sendmsg,
+    socketpair,
 };
 use shared::recorder::{EXIT_PANIC, EXIT_TRAPPED, Recording, SIZE};
 use shared::{
@@ -66,6 +67,10 @@ impl Outcome {
 }
 
 fn start(prepare: impl FnOnce(&mut Command)) -> Zygote {
+    start_without(Layers::NONE, prepare)
+}
+
+fn start_without(omit: Layers, prepare: impl FnOnce(&mut Command)) -> Zygote {
     let (ours, theirs) =
         socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_lazaret-worker"));
@@ -74,16 +79,12 @@ fn start(prepare: impl FnOnce(&mut Command)) -> Zygote {
     prepare(&mut command);
     // SAFETY: between fork and exec only dup2 is called, which may be.
     unsafe {
-        command.pre_exec(move || nix::errno::Errno::result(libc::dup2(number, ask::CONTROL_FD)).map(drop).map_err(Into::into));
+        command.pre_exec(move || {
+            nix::errno::Errno::result(libc::dup2(number, ask::CONTROL_FD)).map(drop).map_err(Into::into)
+        });
     }
     let process = command.spawn().unwrap();
-    let hello = Hello {
-        protocol: ask::PROTOCOL,
-        slot: 1,
-        uid_base: 2_000_000_000,
-        faults: true,
-        omit: Layers::NONE,
-    };
+    let hello = Hello { protocol: ask::PROTOCOL, slot: 1, uid_base: 2_000_000_000, faults: true, omit };
     send(&ours, &frame::encode(&hello), &[]);
     drop(theirs);
     let (reply, listener) = receive(&ours);
@@ -246,8 +247,12 @@ fn a_text_comes_out_of_a_whole_cage() {
     assert_eq!(outcome.text(), "Plain words.");
     let answers = outcome.answers.unwrap();
     assert_eq!(answers.first(), Some(&Answer::Locked(zygote.layers)));
-    assert!(matches!(answers.last(), Some(Answer::End(end)) if end.text_bytes == 12 && end.refusal.is_none()));
-    assert!(outcome.recording.mapped && outcome.recording.crash.is_none() && outcome.recording.alloc_peak > 0);
+    assert!(
+        matches!(answers.last(), Some(Answer::End(end)) if end.text_bytes == 12 && end.refusal.is_none())
+    );
+    assert!(
+        outcome.recording.mapped && outcome.recording.crash.is_none() && outcome.recording.alloc_peak > 0
+    );
     assert_eq!(zygote.carry_out(Format::Text, b"", usize::MAX).death, Death::Exited(0));
 }
 
@@ -256,8 +261,47 @@ fn an_ordinary_user_gets_all_but_the_user_change() {
     let zygote = start(|command| {
         command.uid(65534).gid(65534);
     });
-    assert_eq!(zygote.absent.iter().map(|(layer, _)| *layer).collect::<Vec<_>>(), [Layer::Uid], "{:?}", zygote.absent);
+    assert_eq!(
+        zygote.absent.iter().map(|(layer, _)| *layer).collect::<Vec<_>>(),
+        [Layer::Uid],
+        "{:?}",
+        zygote.absent
+    );
     assert_eq!(zygote.fault("text words").text(), "words\n");
+}
+
+#[test]
+fn without_namespaces_the_rest_stands_and_the_reasons_are_told() {
+    let zygote = start(|command| {
+        // SAFETY: one thread between fork and exec; the calls take no locks that another thread could hold.
+        unsafe {
+            command.pre_exec(|| {
+                nix::errno::Errno::result(libc::unshare(libc::CLONE_NEWUSER))?;
+                std::fs::write("/proc/sys/user/max_user_namespaces", "0")
+            });
+        }
+    });
+    let absent: Vec<_> = zygote.absent.iter().map(|(layer, _)| *layer).collect();
+    assert_eq!(
+        absent,
+        [
+            Layer::Uid,
+            Layer::UserNamespace,
+            Layer::NetworkNamespace,
+            Layer::IpcNamespace,
+            Layer::UtsNamespace,
+            Layer::CgroupNamespace,
+            Layer::PidNamespace,
+            Layer::MountNamespace,
+        ],
+        "{:?}",
+        zygote.absent
+    );
+    assert!(zygote.absent.iter().all(|(_, why)| !why.is_empty()));
+    assert_eq!(zygote.fault("text words").text(), "words\n");
+    assert_eq!(zygote.fault("probe capabilities").text(), "capabilities: false\n");
+    let outcome = zygote.fault("syscall socket-unix");
+    assert_eq!(outcome.reported.map(|(number, _)| number), Some(41));
 }
 
 #[test]
@@ -360,7 +404,8 @@ fn the_zygotes_own_calls_are_trapped_and_recorded() {
 #[test]
 fn probing_is_answered_and_finds_nothing() {
     let zygote = start(|_| {});
-    let probes = ["openat", "statx", "clone3", "environ", "fds", "dumpable", "no-new-privileges", "capabilities"];
+    let probes =
+        ["openat", "statx", "clone3", "environ", "fds", "dumpable", "no-new-privileges", "capabilities"];
     let outcome = zygote.fault(&probes.map(|probe| format!("probe {probe}")).join("\n"));
     assert_eq!(
         outcome.text(),
@@ -395,7 +440,8 @@ fn sins_against_the_protocol_arrive_as_they_are() {
     assert!(!matches!(zygote.fault("no-locked").answers.unwrap().first(), Some(Answer::Locked(_))));
     for act in ["flood", "zero-flood", "member-flood", "stall", "drip 1"] {
         let document = format!("#!lazaret-fault 1\n{act}\n");
-        let outcome = zygote.carry_out(Format::Fault, document.as_bytes(), if act == "flood" { 1 << 20 } else { 60 });
+        let outcome =
+            zygote.carry_out(Format::Fault, document.as_bytes(), if act == "flood" { 1 << 20 } else { 50 });
         assert_eq!(outcome.death, Death::Killed(libc::SIGKILL), "{act}");
     }
 }
@@ -440,4 +486,40 @@ fn children_die_with_their_zygote() {
     let pidfd = receive(&zygote.control).1.unwrap();
     zygote.process.kill().unwrap();
     assert_eq!(reap(&pidfd), Death::Killed(libc::SIGKILL));
+}
+
+#[test]
+#[ignore = "prints what a document costs here; asserts nothing"]
+fn cost_of_a_document() {
+    let zygote = start(|_| {});
+    let begun = std::time::Instant::now();
+    for _ in 0..1000 {
+        zygote.carry_out(Format::Text, b"Plain words.", usize::MAX);
+    }
+    let report = format!("{:?} a document, zygote {} KiB\n", begun.elapsed() / 1000, zygote.touched_kib);
+    std::io::stderr().write_all(report.as_bytes()).unwrap();
+}
+
+#[cfg(feature = "omit-layers")]
+#[test]
+fn a_layer_that_is_left_out_is_claimed_and_shows() {
+    for (layer, act, shows) in [
+        (Layer::Environment, "probe environ", "environ: 1\n"),
+        (Layer::NotDumpable, "probe dumpable", "dumpable: 1\n"),
+        (Layer::Capabilities, "probe capabilities", "capabilities: true\n"),
+        (Layer::SeccompChild, "syscall landlock_restrict_self", "syscall landlock_restrict_self: EBADF\n"),
+    ] {
+        let zygote = start_without(Layers::NONE.with(layer), |command| {
+            command.env("SECRET", "canary");
+        });
+        assert!(zygote.layers.has(layer), "{layer:?}");
+        assert_eq!(zygote.fault(act).text(), shows, "{layer:?}");
+    }
+    let deaf = start_without(Layers::NONE.with(Layer::SeccompListener), |_| {});
+    assert_eq!(deaf.fault("syscall socket-inet").death, Death::Killed(libc::SIGSYS));
+    let open = start_without(Layers::NONE.with(Layer::SeccompZygote), |_| {});
+    assert_eq!(open.fault("syscall eventfd").death, Death::Exited(0));
+    let unbudgeted = start_without(Layers::NONE.with(Layer::MemoryBudget), |_| {});
+    let failed = unbudgeted.fault("grow").recording.alloc_failed.unwrap();
+    assert_eq!(failed.why, shared::recorder::AllocFailure::Kernel);
 }

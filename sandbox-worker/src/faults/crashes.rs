@@ -27,8 +27,8 @@ pub(super) fn act(line: Line<'_>, out: &mut Output<'_>) -> Next {
         "native-grow" => sys::native_growth(),
         "mmap" => report(line, sys::map_anonymous(amount(line), false).map(|()| 0), out),
         "mmap-shared" => report(line, sys::map_anonymous(1 << 20, true).map(|()| 0), out),
-        "stack-overflow" => drop(black_box(recurse::<64>(0))),
-        "deep-frames" => drop(black_box(recurse::<{ 256 << 10 }>(0))),
+        "stack-overflow" => drop(black_box(recurse::<64>())),
+        "deep-frames" => drop(black_box(recurse::<{ 256 << 10 }>())),
         "spin" | "spin-ignoring-xcpu" => spin(),
         "sleep" => sleep(),
         "stall" => {
@@ -93,9 +93,9 @@ fn grow() {
 }
 
 #[expect(unconditional_recursion, reason = "it is to overflow the stack")]
-fn recurse<const SIZE: usize>(depth: u64) -> u64 {
+fn recurse<const SIZE: usize>() -> u64 {
     let frame = black_box([1_u8; SIZE]);
-    recurse::<SIZE>(depth + 1) + u64::from(frame[0])
+    recurse::<SIZE>() + u64::from(frame[0])
 }
 
 fn spin() -> ! {

@@ -50,7 +50,12 @@ pub(crate) fn keeps_locked_back(bytes: &[u8]) -> bool {
 pub(crate) fn carry_out(_cage: &Jailed, document: &Document<'_>, out: &mut Output<'_>) -> Done {
     let text = String::from_utf8_lossy(document.bytes);
     if text.lines().next().map(str::trim_end) != Some(FIRST_LINE) {
-        return Done::refused(Format::Fault, ENGINE, Refused::Malformed, "the first line is not the language's");
+        return Done::refused(
+            Format::Fault,
+            ENGINE,
+            Refused::Malformed,
+            "the first line is not the language's",
+        );
     }
     for line in lines(&text) {
         match act(line, out) {

@@ -10,9 +10,24 @@ use shared::{End, Format, Metadata};
 /// All of them.
 #[cfg(test)]
 pub(super) const NAMES: &[&str] = &[
-    "garbage", "wrong-magic", "wrong-nonce", "oversized", "zero-flood", "two-ends", "after-end", "half-frame",
-    "end-then-crash", "no-end", "no-locked", "bad-payload", "flood", "member-flood", "wrong-counts", "drip",
-    "recorder-lies", "clear-recorder",
+    "garbage",
+    "wrong-magic",
+    "wrong-nonce",
+    "oversized",
+    "zero-flood",
+    "two-ends",
+    "after-end",
+    "half-frame",
+    "end-then-crash",
+    "no-end",
+    "no-locked",
+    "bad-payload",
+    "flood",
+    "member-flood",
+    "wrong-counts",
+    "drip",
+    "recorder-lies",
+    "clear-recorder",
 ];
 
 pub(super) fn act(line: Line<'_>, out: &mut Output<'_>) -> Next {

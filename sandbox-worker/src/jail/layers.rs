@@ -19,7 +19,11 @@ impl Failed {
     /// In words, for the record.
     pub(crate) fn words(&self) -> String {
         let Failed { step, errno } = self;
-        if *errno == Errno::UnknownErrno { step.clone() } else { format!("{step}: {errno:?}, {}", errno.desc()) }
+        if *errno == Errno::UnknownErrno {
+            step.clone()
+        } else {
+            format!("{step}: {errno:?}, {}", errno.desc())
+        }
     }
 }
 

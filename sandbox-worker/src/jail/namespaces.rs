@@ -30,13 +30,10 @@ pub(super) fn change_user(number: u32) -> Result<(), Failed> {
 
 /// Whether user `number` may make a user namespace here. Found out by a child that tries, since there is no way back.
 pub(super) fn user_namespace_possible(number: u32) -> Result<(), Failed> {
-    let pid = match nix_fork()? {
-        None => {
-            let tried = change_user(number)
-                .and_then(|()| unshare(CloneFlags::CLONE_NEWUSER).map_err(Failed::at("unshare(user)")));
-            sys::exit(tried.err().map_or(0, |failed| failed.errno as i32))
-        }
-        Some(pid) => pid,
+    let Some(pid) = nix_fork()? else {
+        let tried = change_user(number)
+            .and_then(|()| unshare(CloneFlags::CLONE_NEWUSER).map_err(Failed::at("unshare(user)")));
+        sys::exit(tried.err().map_or(0, |failed| failed.errno as i32))
     };
     match waitpid(pid, None).map_err(Failed::at("waitpid"))? {
         WaitStatus::Exited(_, 0) => Ok(()),
@@ -62,8 +59,9 @@ pub(super) fn enter_user() -> Result<(), Failed> {
 }
 
 pub(super) fn put(path: &str, text: &str) -> Result<(), Failed> {
-    std::fs::write(path, text).map_err(|error| {
-        Failed { step: path.to_owned(), errno: Errno::from_raw(error.raw_os_error().unwrap_or(0)) }
+    std::fs::write(path, text).map_err(|error| Failed {
+        step: path.to_owned(),
+        errno: Errno::from_raw(error.raw_os_error().unwrap_or(0)),
     })
 }
 

@@ -21,7 +21,8 @@ use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 /// The limit on the stack, in bytes.
 const STACK: u64 = 8 << 20;
 /// Layers that each child puts up for itself, and fails over where it cannot.
-const OF_CHILDREN: [Layer; 4] = [Layer::Rlimits, Layer::NotDumpable, Layer::MemoryBudget, Layer::SeccompChild];
+const OF_CHILDREN: [Layer; 4] =
+    [Layer::Rlimits, Layer::NotDumpable, Layer::MemoryBudget, Layer::SeccompChild];
 
 /// A cage that stands.
 #[derive(Debug)]
@@ -44,6 +45,8 @@ pub(crate) fn enter(hello: &Hello, parent: Pid) -> Result<Cage, Failed> {
     one_thread()?;
     standing.put_up(Layer::Environment, empty_environment);
     standing.put_up(Layer::Descriptors, only_fixed_descriptors);
+    // Before any file of our own can take its number.
+    standing.put_up(Layer::LandlockChild, leave_ruleset);
     // Fails only for the leader of a session, which then needs no new one.
     setsid().ok();
     sys::set_stack_bounds_of(STACK).map_err(Failed::at("stack"))?;
@@ -60,7 +63,6 @@ pub(crate) fn enter(hello: &Hello, parent: Pid) -> Result<Cage, Failed> {
     }
     standing.stands(Layer::NoNewPrivileges);
     standing.put_up(Layer::LandlockZygote, landlock::enter);
-    standing.put_up(Layer::LandlockChild, leave_ruleset);
     if standing.layers().has(Layer::PidNamespace) && !standing.omits(Layer::PidNamespace) {
         // Without a first process the namespace admits no other: no child could be made.
         namespaces::start_keeper()?;
@@ -112,8 +114,8 @@ fn enter_namespaces(hello: &Hello, standing: &mut Standing) {
     let user = hello.uid_base.saturating_add(hello.slot);
     let root = geteuid().is_root() && !standing.omits(Layer::Uid);
     let forbidden = if root { namespaces::user_namespace_possible(user).err() } else { None };
-    if let Some(why) = forbidden {
-        standing.lacks(Layer::UserNamespace, why.words());
+    if forbidden.is_some() || root && standing.omits(Layer::UserNamespace) {
+        standing.put_up(Layer::UserNamespace, || forbidden.map_or(Ok(()), Err));
         enter_inner(standing);
         change_user(standing, user);
     } else {

@@ -71,7 +71,10 @@ pub(crate) struct Rule {
     /// Where no case holds.
     pub(crate) otherwise: Verdict,
     /// The reason.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the reader; a test demands that each rule has one"))]
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "for the reader; a test demands that each rule has one")
+    )]
     pub(crate) why: &'static str,
 }
 

@@ -92,7 +92,10 @@ pub(super) const ZYGOTE: &[Rule] = &[
             },
             Case { when: &[IsLong(2, 1), IsLong(3, bits(libc::MAP_PRIVATE))], then: Allow },
             Case { when: &[IsLong(2, READ_WRITE), IsLong(3, bits(libc::MAP_SHARED))], then: Allow },
-            Case { when: &[Within(2, READ_WRITE), IsLong(3, DROPPABLE_ANONYMOUS)], then: Errno(libc::EINVAL) },
+            Case {
+                when: &[Within(2, READ_WRITE), IsLong(3, DROPPABLE_ANONYMOUS)],
+                then: Errno(libc::EINVAL),
+            },
         ],
         otherwise: Report,
         why: "memory of its own, never executable; the document and the recorder, mapped by a child being set up",
@@ -222,12 +225,7 @@ pub(super) const ZYGOTE: &[Rule] = &[
         otherwise: Allow,
         why: "the zygote makes a child and closes what it gave it",
     },
-    Rule {
-        calls: calls!(SYS_brk SYS_munmap),
-        cases: &[],
-        otherwise: Allow,
-        why: "memory of its own",
-    },
+    Rule { calls: calls!(SYS_brk SYS_munmap), cases: &[], otherwise: Allow, why: "memory of its own" },
     Rule {
         calls: calls!(SYS_exit SYS_exit_group SYS_rt_sigreturn SYS_restart_syscall SYS_rt_sigprocmask),
         cases: &[],
@@ -382,7 +380,6 @@ pub(super) const CHILD: &[Rule] = &[
     Rule {
         calls: calls!(SYS_mmap),
         cases: &[
-            Case { when: &[Has(3, bits(libc::MAP_ANONYMOUS))], then: Allow },
             Case { when: &[IsLong(2, 1), IsLong(3, bits(libc::MAP_PRIVATE))], then: Trap },
             Case { when: &[IsLong(2, READ_WRITE), IsLong(3, bits(libc::MAP_SHARED))], then: Trap },
         ],
@@ -391,10 +388,7 @@ pub(super) const CHILD: &[Rule] = &[
     },
     Rule {
         calls: calls!(SYS_prlimit64),
-        cases: &[
-            Case { when: &[IsLong(2, 0)], then: Allow },
-            Case { when: &[Is(0, 0)], then: Trap },
-        ],
+        cases: &[Case { when: &[IsLong(2, 0)], then: Allow }, Case { when: &[Is(0, 0)], then: Trap }],
         otherwise: Allow,
         why: "limits may be asked for",
     },

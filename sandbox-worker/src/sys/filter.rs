@@ -19,7 +19,12 @@ pub(crate) fn install_filter(program: &BpfProgram, listener: bool) -> Result<Opt
     let flags = if listener { libc::SECCOMP_FILTER_FLAG_NEW_LISTENER } else { 0 };
     // SAFETY: `filter` and the program it points to live until the call returns, and the kernel only reads them.
     let answer = unsafe {
-        libc::syscall(libc::SYS_seccomp, libc::c_ulong::from(libc::SECCOMP_SET_MODE_FILTER), flags, &raw const filter)
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::c_ulong::from(libc::SECCOMP_SET_MODE_FILTER),
+            flags,
+            &raw const filter,
+        )
     };
     let answer = Errno::result(answer)?;
     if !listener {

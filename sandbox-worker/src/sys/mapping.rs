@@ -38,6 +38,7 @@ fn map(
     flags: i32,
 ) -> Result<*mut libc::c_void, Errno> {
     // SAFETY: without MAP_FIXED the kernel chooses an unused range, so no live memory is touched.
-    let base = unsafe { libc::mmap(std::ptr::null_mut(), size, protection, flags, descriptor.as_raw_fd(), 0) };
+    let base =
+        unsafe { libc::mmap(std::ptr::null_mut(), size, protection, flags, descriptor.as_raw_fd(), 0) };
     if base == libc::MAP_FAILED { Err(Errno::last()) } else { Ok(base) }
 }

@@ -22,14 +22,15 @@ pub(crate) use mapping::{map_document, map_page};
 pub(crate) use page::word;
 pub(crate) use process::{
     Fork, clear_environment, close_from, code_base, drop_capabilities, duplicate_to, environment_size, exit,
-    file_size, fork, fork_beside, has_capabilities, limit, listener_gone, own_id, send_all, set_securebits,
-    set_stack_bounds_of, sleep_for_ever, ignore_child_ends, tune_malloc,
+    file_size, fork, fork_beside, has_capabilities, ignore_child_ends, limit, listener_gone, own_id,
+    send_all, set_securebits, set_stack_bounds_of, sleep_for_ever, tune_malloc,
 };
-pub(crate) use signals::{install_handlers};
+pub(crate) use signals::install_handlers;
 #[cfg(test)]
 pub(crate) use sins::forbidden_names;
 pub(crate) use sins::{
-    abort, breakpoint, divide_by_zero, forbidden_call, illegal_instruction, is_open, map_anonymous, native_block,
-    native_growth, null_read, question, raise, read_from, through_int80, unaligned_read, wait, wild_jump, write_to,
+    abort, breakpoint, divide_by_zero, forbidden_call, illegal_instruction, is_open, map_anonymous,
+    native_block, native_growth, null_read, question, raise, read_from, through_int80, unaligned_read, wait,
+    wild_jump, write_to,
 };
 pub(crate) use socket::{MessageError, adopt_control, receive, send};

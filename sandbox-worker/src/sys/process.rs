@@ -60,7 +60,14 @@ fn with_clone() -> Result<Fork<OwnedFd>, Errno> {
     let mut pidfd: RawFd = -1;
     // SAFETY: as for clone3; the third argument is where the kernel writes the pidfd.
     let answer = unsafe {
-        libc::syscall(libc::SYS_clone, libc::c_long::from(CLONE_FLAGS), 0_usize, &raw mut pidfd, 0_usize, 0_usize)
+        libc::syscall(
+            libc::SYS_clone,
+            libc::c_long::from(CLONE_FLAGS),
+            0_usize,
+            &raw mut pidfd,
+            0_usize,
+            0_usize,
+        )
     };
     came_out(answer, pidfd)
 }
@@ -93,7 +100,11 @@ pub(crate) fn sleep_for_ever() -> ! {
 /// The kernel's.
 pub(crate) fn ignore_child_ends() -> Result<(), Errno> {
     // SAFETY: SIG_IGN runs no code.
-    if unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) } == libc::SIG_ERR { Err(Errno::last()) } else { Ok(()) }
+    if unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) } == libc::SIG_ERR {
+        Err(Errno::last())
+    } else {
+        Ok(())
+    }
 }
 
 /// How many variables the environment has.
@@ -166,7 +177,8 @@ pub(crate) fn limit(resource: u32, soft: u64, hard: u64) -> Result<(), Errno> {
 
 fn set_limit(resource: u32, wanted: libc::rlimit) -> Result<(), Errno> {
     // SAFETY: the kernel reads one `rlimit` that lives until the call returns.
-    Errno::result(unsafe { libc::syscall(libc::SYS_prlimit64, 0, resource, &raw const wanted, 0_usize) }).map(drop)
+    Errno::result(unsafe { libc::syscall(libc::SYS_prlimit64, 0, resource, &raw const wanted, 0_usize) })
+        .map(drop)
 }
 
 fn read_limit(resource: u32) -> Result<libc::rlimit, Errno> {
@@ -186,8 +198,9 @@ pub(crate) fn listener_gone(descriptor: RawFd) -> bool {
     let mut poll = libc::pollfd { fd: descriptor, events: 0, revents: 0 };
     let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: one pollfd and one timespec that live until the call returns.
-    let ready =
-        unsafe { libc::syscall(libc::SYS_ppoll, &raw mut poll, 1_usize, &raw const at_once, 0_usize, 0_usize) };
+    let ready = unsafe {
+        libc::syscall(libc::SYS_ppoll, &raw mut poll, 1_usize, &raw const at_once, 0_usize, 0_usize)
+    };
     ready > 0 && poll.revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0
 }
 

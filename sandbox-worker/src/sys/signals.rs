@@ -12,8 +12,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const STACK_SIZE: usize = 64 << 10;
 const WALK_MAX: u64 = 1 << 20;
-/// The kernel may refuse the last pages of a stack: they are never walked.
-const NEVER_REACHED: u64 = 64 << 10;
 
 static STACK_LOW: AtomicU64 = AtomicU64::new(0);
 static STACK_TOP: AtomicU64 = AtomicU64::new(0);
@@ -52,6 +50,9 @@ fn note(offset: usize, value: u64) {
 }
 
 extern "C" fn on_crash(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // Where the parser asked the processor to mind alignment, the handler would fault over its own unaligned words.
+    // SAFETY: clears one flag of the processor; the context puts the parser's own back.
+    unsafe { std::arch::asm!("pushfq", "and qword ptr [rsp], ~0x40000", "popfq") };
     // SAFETY: the kernel gives a handler with SA_SIGINFO a siginfo and a ucontext that live until it returns.
     let (info, context) = unsafe { (&*info, &mut *context.cast::<libc::ucontext_t>()) };
     let [pc, sp, fp] = registers(context);
@@ -68,8 +69,8 @@ extern "C" fn on_crash(signal: libc::c_int, info: *mut libc::siginfo_t, context:
         // SAFETY: every other signal here is one for which the kernel fills the address in.
         note(offset::CRASH_ADDRESS, unsafe { info.si_addr() }.addr() as u64);
     }
-    note(offset::FRAME_COUNT, walk(sp, fp));
     note(offset::CRASHED, 1);
+    note(offset::FRAME_COUNT, walk(sp, fp));
     if signal == libc::SIGSYS {
         process::exit(EXIT_TRAPPED);
     }
@@ -116,18 +117,19 @@ fn repeat_breakpoint(context: &mut libc::ucontext_t) {
 fn walk(sp: u64, mut fp: u64) -> u64 {
     let top = STACK_TOP.load(Relaxed);
     let low = STACK_LOW.load(Relaxed);
-    // A stack pointer that overflowed lies a little below the stack; its frames do not.
+    // A stack pointer that overflowed lies a little below the stack.
     if sp.saturating_add(WALK_MAX) < low || sp >= top {
         return 0;
     }
-    let mut lowest = sp.max(low.saturating_add(NEVER_REACHED));
+    let mut lowest = sp;
     let last = top.min(lowest.saturating_add(WALK_MAX)).saturating_sub(16);
     let mut count = 0;
-    while count < FRAMES_MAX && fp >= lowest && fp <= last && fp % 8 == 0 {
+    while count < FRAMES_MAX && fp >= lowest && fp <= last && fp.is_multiple_of(8) {
         let Ok(address) = usize::try_from(fp) else { break };
         let frame = std::ptr::with_exposed_provenance::<[u64; 2]>(address);
-        // SAFETY: aligned, between the stack pointer, or the last page that the stack surely has, and its top: all of that is mapped. Other code
-        // of this thread may own it, but none runs while its handler does.
+        // SAFETY: aligned, and between the stack pointer and the top of the main stack. Other code of this thread may
+        // own it, but none runs while its handler does. Where a forged chain leads to a page that is not there, the
+        // process dies by the signal that it is dying by; what happened is noted already.
         let [next, back] = unsafe { frame.read_volatile() };
         note(offset::FRAMES + 8 * count, back);
         count += 1;

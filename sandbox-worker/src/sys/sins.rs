@@ -41,7 +41,9 @@ pub(crate) fn illegal_instruction() {
 /// Divides by zero as the processor does it.
 pub(crate) fn divide_by_zero() {
     // SAFETY: faults on purpose; the process does not go on.
-    unsafe { asm!("xor edx, edx", "mov eax, 1", "xor ecx, ecx", "idiv ecx", out("eax") _, out("ecx") _, out("edx") _) };
+    unsafe {
+        asm!("xor edx, edx", "mov eax, 1", "xor ecx, ecx", "idiv ecx", out("eax") _, out("ecx") _, out("edx") _);
+    }
 }
 
 /// Meets a breakpoint that nobody set.
@@ -93,8 +95,7 @@ pub(crate) fn map_anonymous(bytes: usize, shared: bool) -> Result<(), Errno> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: the kernel chooses an unused range; it is written within its length and never unmapped.
     unsafe {
-        let base =
-            libc::mmap(std::ptr::null_mut(), bytes, protection, kind | libc::MAP_ANONYMOUS, -1, 0);
+        let base = libc::mmap(std::ptr::null_mut(), bytes, protection, kind | libc::MAP_ANONYMOUS, -1, 0);
         if base == libc::MAP_FAILED {
             return Err(Errno::last());
         }
@@ -254,5 +255,7 @@ pub(crate) fn wait(milliseconds: Option<u64>) {
     });
     let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: word and time live until the call returns.
-    unsafe { libc::syscall(libc::SYS_futex, &raw const word, libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, 0, time) };
+    unsafe {
+        libc::syscall(libc::SYS_futex, &raw const word, libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, 0, time)
+    };
 }
