@@ -29,8 +29,7 @@ pub(super) struct Dying {
 
 enum Order {
     Start {
-        program: CString,
-        control: OwnedFd,
+        wanted: Wanted,
         reply: oneshot::Sender<io::Result<(i32, OwnedFd)>>,
     },
     Bury(Dying),
