@@ -27,7 +27,7 @@ pub struct Reaped {
     pub peak_rss_kib: u64,
 }
 
-/// Starts `program` with an empty environment and exactly four descriptors: 0, 1 and 2 are `null`, 3 is `control`.
+/// Starts `program` with an empty environment (but for `variable`, for a test that leaves a layer out) and exactly four descriptors: 0, 1 and 2 are `null`, 3 is `control`.
 /// Gives its process id and a pidfd.
 ///
 /// The program gets no exit signal: this process is told of its end by the pidfd alone, and whoever ignores SIGCHLD
@@ -39,9 +39,10 @@ pub fn start_program(
     program: &CStr,
     null: BorrowedFd<'_>,
     control: BorrowedFd<'_>,
+    variable: Option<&CStr>,
 ) -> io::Result<(i32, OwnedFd)> {
     let arguments = [program.as_ptr(), std::ptr::null()];
-    let environment = [std::ptr::null::<libc::c_char>()];
+    let environment = [variable.map_or(std::ptr::null(), CStr::as_ptr), std::ptr::null()];
     let (null, control) = (null.as_raw_fd(), control.as_raw_fd());
     let mut pidfd: libc::c_int = -1;
     // SAFETY: without CLONE_VM the new process has a copy of this memory and runs `become_program` on a copy of this
@@ -72,7 +73,7 @@ pub fn start_program(
 unsafe fn become_program(
     program: *const libc::c_char,
     arguments: &[*const libc::c_char; 2],
-    environment: &[*const libc::c_char; 1],
+    environment: &[*const libc::c_char; 2],
     null: RawFd,
     control: RawFd,
 ) -> ! {
@@ -222,6 +223,18 @@ pub fn held_call(listener: BorrowedFd<'_>) -> io::Result<Held> {
     })
 }
 
+/// The version of Landlock that the kernel has.
+///
+/// # Errors
+/// It has none, or it is switched off.
+pub fn landlock_abi() -> io::Result<i32> {
+    const VERSION: libc::c_ulong = 1;
+    // SAFETY: with this flag the call takes a null pointer and the size 0, and makes nothing.
+    let abi =
+        unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0_usize, VERSION) };
+    if abi < 0 { Err(io::Error::last_os_error()) } else { i32::try_from(abi).map_err(io::Error::other) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,9 +243,9 @@ mod tests {
     #[test]
     fn a_program_starts_with_nothing_and_is_reaped() {
         let null = OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
-        let (_pid, pidfd) = start_program(c"/bin/false", null.as_fd(), null.as_fd()).unwrap();
+        let (_pid, pidfd) = start_program(c"/bin/false", null.as_fd(), null.as_fd(), None).unwrap();
         assert_eq!(wait(&pidfd), (1, false));
-        let (_pid, pidfd) = start_program(c"/nowhere", null.as_fd(), null.as_fd()).unwrap();
+        let (_pid, pidfd) = start_program(c"/nowhere", null.as_fd(), null.as_fd(), None).unwrap();
         assert_eq!(wait(&pidfd), (127, false));
         assert!(reap(pidfd.as_fd()).is_err(), "reaped once only");
     }
@@ -242,7 +255,7 @@ mod tests {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let null = OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
         // `cat` of /dev/null would end at once: the shell that reads from descriptor 3 waits for us.
-        let (_pid, pidfd) = start_program(c"/bin/sh", theirs.as_fd(), null.as_fd()).unwrap();
+        let (_pid, pidfd) = start_program(c"/bin/sh", theirs.as_fd(), null.as_fd(), None).unwrap();
         kill(pidfd.as_fd()).unwrap();
         assert_eq!(wait(&pidfd), (libc::SIGKILL, true));
         drop(ours);

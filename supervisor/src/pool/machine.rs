@@ -7,11 +7,6 @@ pub(super) fn oom_kills() -> u64 {
     number_after("/proc/vmstat", "oom_kill ").unwrap_or(0)
 }
 
-/// Bytes that could be had without swapping.
-pub(super) fn available() -> Option<u64> {
-    number_after("/proc/meminfo", "MemAvailable:").map(|kib| kib * 1024)
-}
-
 /// Nanoseconds that a process ran, and waited to run.
 pub(super) fn busy_ns(pid: i32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
@@ -40,7 +35,7 @@ mod tests {
     fn the_kernel_s_files_are_understood() {
         let me = i32::try_from(std::process::id()).unwrap();
         assert!(busy_ns(me).unwrap() > 0);
-        assert!(available().unwrap() > 1 << 20);
+        assert!(number_after("/proc/meminfo", "MemAvailable:").unwrap() > 1 << 10);
         assert_eq!(pid_of(-1), None);
     }
 }

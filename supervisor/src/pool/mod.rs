@@ -166,6 +166,12 @@ impl Pool {
         Lease { slot, shared: Arc::clone(&self.shared), _permit: permit }
     }
 
+    /// The process id of the child that runs in the only slot, for `doctor`.
+    pub(crate) fn watcher(&self) -> impl Fn() -> Option<i32> + Send + use<> {
+        let shared = Arc::clone(&self.shared);
+        move || slot::in_flight(&shared.running).first().map(|child| child.pid)
+    }
+
     /// What is running.
     pub fn in_flight(&self) -> Vec<InFlight> {
         slot::in_flight(&self.shared.running)

@@ -29,8 +29,7 @@ pub(super) struct Dying {
 
 enum Order {
     Start {
-        program: CString,
-        control: OwnedFd,
+        wanted: Wanted,
         reply: oneshot::Sender<io::Result<(i32, OwnedFd)>>,
     },
     Bury(Dying),
@@ -38,10 +37,19 @@ enum Order {
     Settle(Sender<()>),
 }
 
-/// Starts `program` with `control` as its descriptor 3. Gives its pid and pidfd.
-pub(super) async fn start(program: CString, control: OwnedFd) -> io::Result<(i32, OwnedFd)> {
+/// A program to be started.
+pub(super) struct Wanted {
+    pub(super) program: CString,
+    /// Becomes its descriptor 3.
+    pub(super) control: OwnedFd,
+    /// Left in its environment, for a test that leaves that layer out.
+    pub(super) variable: Option<CString>,
+}
+
+/// Starts a program. Gives its pid and pidfd.
+pub(super) async fn start(wanted: Wanted) -> io::Result<(i32, OwnedFd)> {
     let (reply, answer) = oneshot::channel();
-    order(Order::Start { program, control, reply })?;
+    order(Order::Start { wanted, reply })?;
     answer.await.map_err(|_| io::Error::other("the thread that makes zygotes has ended"))?
 }
 
@@ -84,8 +92,8 @@ fn serve(orders: &Receiver<Order>) {
             orders.recv_timeout(BURIAL_ROUND)
         };
         match next {
-            Ok(Order::Start { program, control, reply }) => {
-                if let Err(Ok((_, pidfd))) = reply.send(make(&program, &control)) {
+            Ok(Order::Start { wanted, reply }) => {
+                if let Err(Ok((_, pidfd))) = reply.send(make(&wanted)) {
                     // Whoever asked has gone.
                     if sys::kill(pidfd.as_fd()).is_ok() {
                         dying.push(Dying { pidfd, leaf: None });
@@ -116,7 +124,7 @@ fn serve(orders: &Receiver<Order>) {
     }
 }
 
-fn make(program: &CString, control: &OwnedFd) -> io::Result<(i32, OwnedFd)> {
+fn make(wanted: &Wanted) -> io::Result<(i32, OwnedFd)> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
-    sys::start_program(program, null.as_fd(), control.as_fd())
+    sys::start_program(&wanted.program, null.as_fd(), wanted.control.as_fd(), wanted.variable.as_deref())
 }

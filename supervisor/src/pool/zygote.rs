@@ -3,7 +3,7 @@
 use super::PoolError;
 use super::cgroup::{Leaf, Place};
 use super::control::Control;
-use super::spawner::{self, Dying};
+use super::spawner::{self, Dying, Wanted};
 use crate::settings::Cage;
 use crate::sys;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -89,8 +89,10 @@ impl Zygote {
         let control = Control::new(ours).map_err(failed("watch its socket"))?;
         let program = CString::new(plan.program.as_os_str().as_bytes())
             .map_err(|_| PoolError::WorkerMissing { path: plan.program.clone() })?;
+        let variable = plan.omit.has(Layer::Environment).then(|| c"LAZARET_CANARY=1".to_owned());
+        let wanted = Wanted { program, control: theirs, variable };
         let leaf = plan.cgroups.as_ref().ok().map(Place::leaf).transpose();
-        let (pid, pidfd) = spawner::start(program, theirs).await.map_err(failed("start the program"))?;
+        let (pid, pidfd) = spawner::start(wanted).await.map_err(failed("start the program"))?;
         // From here on dropping it kills it.
         let mut zygote = Zygote {
             control,

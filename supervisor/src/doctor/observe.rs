@@ -1,0 +1,224 @@
+//! What the kernel says of a live child, and which layers that proves.
+
+use super::Attack;
+use shared::Layer;
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+/// What speaks for a layer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// It was seen or attacked, and how.
+    Shown(String),
+    /// Nothing here can show it, and why.
+    Claimed(String),
+}
+
+/// A child as it is seen from outside.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    status: BTreeMap<String, String>,
+    zygote_status: BTreeMap<String, String>,
+    own_uid: String,
+    /// By name of the namespace: whether it is another than ours.
+    namespaces: BTreeMap<String, bool>,
+    descriptors: Vec<i32>,
+    root_entries: Option<usize>,
+    limits: String,
+    cgroup: String,
+    environ_owner: Option<u32>,
+}
+
+impl Seen {
+    /// Reads it, quickly: the child waits.
+    pub(super) fn of(pid: i32, zygote: i32) -> Self {
+        let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
+        let mut descriptors: Vec<i32> = fs::read_dir(format!("/proc/{pid}/fd"))
+            .map(|entries| {
+                entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+            })
+            .unwrap_or_default();
+        descriptors.sort_unstable();
+        let names = ["user", "mnt", "net", "pid", "ipc", "uts", "cgroup"];
+        let is_other = |name: &&str| {
+            let theirs = fs::read_link(format!("/proc/{pid}/ns/{name}")).ok();
+            let ours = fs::read_link(format!("/proc/self/ns/{name}")).ok();
+            ((*name).to_owned(), theirs.is_some() && theirs != ours)
+        };
+        Seen {
+            status: fields(&read("status")),
+            zygote_status: fields(&fs::read_to_string(format!("/proc/{zygote}/status")).unwrap_or_default()),
+            own_uid: nix::unistd::geteuid().to_string(),
+            namespaces: names.iter().map(is_other).collect(),
+            descriptors,
+            root_entries: fs::read_dir(format!("/proc/{pid}/root")).ok().map(Iterator::count),
+            limits: read("limits"),
+            cgroup: read("cgroup"),
+            environ_owner: fs::metadata(format!("/proc/{pid}/environ")).ok().map(|file| file.uid()),
+        }
+    }
+
+    fn says(&self, field: &str) -> &str {
+        self.status.get(field).map_or("", String::as_str)
+    }
+
+    fn uid(&self) -> &str {
+        self.says("Uid").split_whitespace().next().unwrap_or_default()
+    }
+
+    fn filters(status: &BTreeMap<String, String>) -> u32 {
+        status.get("Seccomp_filters").and_then(|count| count.parse().ok()).unwrap_or(0)
+    }
+
+    /// The soft limit of this name; `None` where it is unlimited or unknown.
+    fn limit(&self, name: &str) -> Option<u64> {
+        let line = self.limits.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse().ok()
+    }
+}
+
+/// `Name: value` by name.
+fn fields(text: &str) -> BTreeMap<String, String> {
+    let pairs = text.lines().filter_map(|line| line.split_once(':'));
+    pairs.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect()
+}
+
+/// Whether a claimed layer holds: how that is known, or what is seen instead.
+pub(super) fn judge(layer: Layer, seen: &Seen, probes: &str, attacks: &[Attack]) -> Result<Proof, String> {
+    if seen.status.is_empty() {
+        return Err("no child could be looked at".to_owned());
+    }
+    match layer {
+        Layer::Descriptors => {
+            shown(seen.descriptors == [0, 1, 2, 3], "open", &format!("{:?}", seen.descriptors))
+        }
+        Layer::Environment => probe(probes, "environ", "0"),
+        Layer::Uid => shown(seen.uid() != seen.own_uid, "its user id is", seen.uid()),
+        Layer::UserNamespace => namespace(seen, "user"),
+        Layer::MountNamespace => {
+            namespace(seen, "mnt")?;
+            shown(seen.root_entries == Some(0), "entries of its root:", &format!("{:?}", seen.root_entries))
+        }
+        Layer::NetworkNamespace => namespace(seen, "net"),
+        Layer::PidNamespace => namespace(seen, "pid"),
+        Layer::IpcNamespace => namespace(seen, "ipc"),
+        Layer::UtsNamespace => namespace(seen, "uts"),
+        Layer::CgroupNamespace => namespace(seen, "cgroup"),
+        Layer::Capabilities => {
+            let sets: Vec<_> =
+                ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"].iter().map(|set| seen.says(set)).collect();
+            let empty = sets.iter().all(|set| !set.is_empty() && set.chars().all(|digit| digit == '0'));
+            shown(empty, "its capabilities are", &sets.join(" "))
+        }
+        Layer::NoNewPrivileges => {
+            shown(seen.says("NoNewPrivs") == "1", "NoNewPrivs is", seen.says("NoNewPrivs"))
+        }
+        Layer::SeccompZygote => {
+            let filters = Seen::filters(&seen.zygote_status);
+            shown(
+                seen.says("Seccomp") == "2" && filters > own_filters(),
+                "filters of the zygote:",
+                &filters.to_string(),
+            )
+        }
+        Layer::SeccompChild => {
+            let (child, zygote) = (Seen::filters(&seen.status), Seen::filters(&seen.zygote_status));
+            shown(child > zygote, "filters of the child and the zygote:", &format!("{child}, {zygote}"))
+        }
+        Layer::SeccompListener => attacked(attacks, "syscall socket-inet"),
+        Layer::MemoryBudget => attacked(attacks, "grow"),
+        Layer::Rlimits => {
+            let tight = seen.limit("Max core file size") == Some(0)
+                && seen.limit("Max processes") == Some(0)
+                && seen.limit("Max file size") == Some(0)
+                && seen.limit("Max cpu time").is_some()
+                && seen.limit("Max address space").is_some();
+            shown(
+                tight,
+                "limits on core, processes, files, time and memory:",
+                if tight { "set" } else { "not all set" },
+            )
+        }
+        Layer::NotDumpable => {
+            probe(probes, "dumpable", "0")?;
+            let owner = seen.environ_owner.map_or_else(String::new, |owner| owner.to_string());
+            shown(owner != seen.uid() || owner == "0", "its files in /proc belong to", &owner)
+        }
+        Layer::Cgroup => shown(
+            seen.cgroup.contains("/lazaret-"),
+            "its cgroup has our name:",
+            if seen.cgroup.contains("/lazaret-") { "yes" } else { "no" },
+        ),
+        Layer::LandlockZygote | Layer::LandlockChild => Ok(Proof::Claimed(
+            "the worker says so; the system call filter leaves nothing with which it could be attacked"
+                .to_owned(),
+        )),
+        Layer::ParentDeath => {
+            Ok(Proof::Claimed("the worker says so; it shows only when the supervisor dies".to_owned()))
+        }
+    }
+}
+
+fn shown(holds: bool, what: &str, value: &str) -> Result<Proof, String> {
+    let words = format!("{what} {value}");
+    if holds { Ok(Proof::Shown(words)) } else { Err(format!("claimed, but {words}")) }
+}
+
+fn namespace(seen: &Seen, name: &str) -> Result<Proof, String> {
+    match seen.namespaces.get(name) {
+        Some(true) => Ok(Proof::Shown(format!("its {name} namespace is not ours"))),
+        _ => Err(format!("claimed, but its {name} namespace is ours")),
+    }
+}
+
+fn probe(probes: &str, name: &str, good: &str) -> Result<Proof, String> {
+    let said = probes.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+    match said {
+        Some(value) => shown(value == good, &format!("a child finds {name}"), value),
+        None => Err(format!("claimed, but the probe {name} did not answer")),
+    }
+}
+
+fn attacked(attacks: &[Attack], name: &str) -> Result<Proof, String> {
+    match attacks.iter().find(|attack| attack.name == name) {
+        Some(attack) => shown(attack.held, &format!("the attack `{name}` ended as"), &attack.got),
+        None => Err("it was not attacked".to_owned()),
+    }
+}
+
+/// Filters that we live under ourselves, in a container for instance: a zygote inherits them.
+fn own_filters() -> u32 {
+    Seen::filters(&fields(&fs::read_to_string("/proc/self/status").unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_seen_is_absent() {
+        let bare = Seen { status: fields("Uid:\t0\t0\t0\t0\n"), own_uid: "0".to_owned(), ..Seen::default() };
+        for &layer in Layer::ALL {
+            let found = judge(layer, &bare, "", &[]);
+            match layer {
+                Layer::LandlockZygote | Layer::LandlockChild | Layer::ParentDeath => {
+                    assert!(matches!(found, Ok(Proof::Claimed(_))), "{layer:?}");
+                }
+                _ => assert!(found.is_err(), "{layer:?}: {found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn limits_are_read_by_name() {
+        let limits = "Limit  Soft Limit  Hard Limit  Units\n\
+                      Max cpu time              1                    2                    seconds\n\
+                      Max core file size        0                    0                    bytes\n\
+                      Max address space         unlimited            unlimited            bytes\n";
+        let seen = Seen { limits: limits.to_owned(), ..Seen::default() };
+        assert_eq!(seen.limit("Max cpu time"), Some(1));
+        assert_eq!(seen.limit("Max core file size"), Some(0));
+        assert_eq!(seen.limit("Max address space"), None);
+    }
+}
