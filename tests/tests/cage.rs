@@ -73,7 +73,7 @@ fn kind(ending: &Ending) -> String {
     match &ending.outcome {
         Outcome::Failed(fault) => fault.kind.name().to_owned(),
         Outcome::Ended(end) => {
-            end.refusal.as_ref().map_or("ended".to_owned(), |refusal| format!("{:?}", refusal.why))
+            end.refusal.as_ref().map_or_else(|| "ended".to_owned(), |refusal| format!("{:?}", refusal.why))
         }
         Outcome::Stopped => "stopped".to_owned(),
     }

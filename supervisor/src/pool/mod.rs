@@ -95,6 +95,7 @@ pub struct Ending {
 }
 
 /// What came of it.
+#[expect(clippy::large_enum_variant, reason = "there is one for each document, never a list of them")]
 #[derive(Debug)]
 pub enum Outcome {
     /// It said all it had to say, and exited with 0. It may have refused its document honestly.

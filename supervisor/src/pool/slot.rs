@@ -208,7 +208,11 @@ impl Slot {
             recording: if died { read_recorder(&self.recorder) } else { Recording::default() },
             stream,
             cgroup: if died { before.counted(zygote) } else { None },
-            machine_kills: if died { machine::oom_kills().saturating_sub(before.machine_kills) } else { 0 },
+            machine_kills: if died && before.counters.is_none() {
+                machine::oom_kills().saturating_sub(before.machine_kills)
+            } else {
+                0
+            },
             zygote_lived: !died || zygote.lives(),
             source_changed: died && before.changed(job),
             code: Code { base: zygote.code_base, size: self.plan.program_size },

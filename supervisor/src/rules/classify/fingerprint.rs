@@ -121,6 +121,6 @@ mod tests {
         assert_eq!(of(&other), [1, 2, 3]);
         assert_eq!(of(&[5; 32]), [5]);
         assert_eq!(of(&[4, 5, 6, 7]), [4, 5, 6]);
-        assert_eq!(of(&[]), []);
+        assert!(of(&[]).is_empty());
     }
 }

@@ -428,7 +428,9 @@ fn any_stream() -> impl Strategy<Value = Stream> {
         |(locked, ended, broken)| Stream {
             locked,
             ended: ended.then(end),
-            broken: broken.or((!locked).then_some("no_locked")).or((!ended).then_some("no_end")),
+            broken: broken
+                .or_else(|| (!locked).then_some("no_locked"))
+                .or_else(|| (!ended).then_some("no_end")),
         },
     )
 }
