@@ -128,7 +128,6 @@ impl Drop for Scratch {
 
 /// What a command said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use]
 pub struct Said {
     /// The exit status; 128 and the signal's number where a signal ended it.
     pub status: i32,

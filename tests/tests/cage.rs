@@ -4,10 +4,11 @@ use shared::{Answer, Format, Layer, Layers, Work};
 use std::path::PathBuf;
 use std::time::Duration;
 use supervisor::doctor::LayerState;
-use supervisor::pool::{Ending, Flow, Job, JobLimits, Lease, Outcome, Pool, Receiver, sealed};
+use supervisor::pool::{Ending, Flow, Job, JobLimits, Lease, Outcome, Pool, Receiver};
 use supervisor::rules::fault::Fault;
 use supervisor::rules::kind::Kind;
 use supervisor::settings::Cage;
+use supervisor::source::fetch::sealed;
 
 const LIMITS: JobLimits =
     JobLimits { wall_ms: 20_000, stalled_ms: 1500, cpu_ms: 1000, memory: 96 << 20, output: 4 << 20 };

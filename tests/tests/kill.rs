@@ -56,7 +56,7 @@ fn over_the_fixtures(scratch: &Scratch) -> Said {
 
 fn undisturbed() -> BTreeMap<String, Value> {
     let scratch = Scratch::new(PROGRAMS);
-    let _ = over_the_fixtures(&scratch).ended(0);
+    over_the_fixtures(&scratch).ended(0);
     picture(&scratch)
 }
 
@@ -70,7 +70,7 @@ fn dying_at_any_named_point_loses_nothing_and_doubles_nothing() {
             let died = over_the_fixtures(&scratch);
             assert!(died.status == 137 || died.status == 0, "{point:?} {nth}: {died:?}");
             scratch.variables.clear();
-            let _ = over_the_fixtures(&scratch).ended(0);
+            over_the_fixtures(&scratch).ended(0);
             assert_eq!(scratch.status()["balanced"], true, "{point:?} {nth}");
             assert_eq!(picture(&scratch), expected, "{point:?} {nth}");
         }
@@ -98,7 +98,7 @@ fn dying_at_arbitrary_instants_loses_nothing_and_doubles_nothing() {
             assert_eq!(status["balanced"], true, "after death {death}");
         }
     }
-    let _ = over_the_fixtures(&scratch).ended(0);
+    over_the_fixtures(&scratch).ended(0);
     assert_eq!(scratch.status()["balanced"], true);
     assert_eq!(picture(&scratch), expected);
 }

@@ -9,8 +9,7 @@ const PROGRAMS: Programs = Programs {
 
 fn over_the_fixtures(scratch: &Scratch) {
     let files = manifest::files();
-    let said = scratch.call(&["run", files.to_str().expect("the path is UTF-8")]);
-    let _ = said.ended(0);
+    scratch.call(&["run", files.to_str().expect("the path is UTF-8")]).ended(0);
 }
 
 #[test]

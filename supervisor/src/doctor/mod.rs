@@ -8,8 +8,9 @@ mod facts;
 mod observe;
 mod remedies;
 
-use crate::pool::{Flow, Job, JobLimits, Lease, Outcome, Pool, PoolError, Receiver, sealed};
+use crate::pool::{Flow, Job, JobLimits, Lease, Outcome, Pool, PoolError, Receiver};
 use crate::settings::Cage;
+use crate::source::fetch::sealed;
 use observe::Seen;
 use serde::Serialize;
 use shared::{Answer, Format, Layer, Layers, Work};

@@ -137,7 +137,7 @@ pub(super) fn books(db: &Connection) -> rusqlite::Result<Books> {
             (Some((counts, _)), Some(state)) => *counts.of_mut(state) = count,
             (None, _) => differences.push(format!("{count} documents belong to no source (number {source})")),
             (_, None) => {
-                differences.push(format!("{count} documents are in no state that there is (`{word}`)"))
+                differences.push(format!("{count} documents are in no state that there is (`{word}`)"));
             }
         }
     }

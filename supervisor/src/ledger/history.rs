@@ -63,10 +63,11 @@ fn event(row: &Row<'_>) -> rusqlite::Result<Event> {
     })
 }
 
+/// Records by id, and counters by source and name.
+pub type Rebuilt = (BTreeMap<DocumentId, Record>, BTreeMap<(i64, &'static str), i64>);
+
 /// The records that these events make from nothing, and how far they move the counters.
-pub fn rebuild(
-    events: impl IntoIterator<Item = Event>,
-) -> (BTreeMap<DocumentId, Record>, BTreeMap<(i64, &'static str), i64>) {
+pub fn rebuild(events: impl IntoIterator<Item = Event>) -> Rebuilt {
     let mut records: BTreeMap<DocumentId, Record> = BTreeMap::new();
     let mut moves = Moves::default();
     for event in events {

@@ -201,8 +201,7 @@ pub(super) fn directories_in(
     let Some(directory) = find(db, source, directory)? else { return Ok(Vec::new()) };
     let mut statement =
         db.prepare_cached("SELECT name FROM directories WHERE parent = ?1 AND alive > 0 ORDER BY name")?;
-    let names = statement.query_map([directory], |row| row.get(0))?.collect();
-    names
+    statement.query_map([directory], |row| row.get(0))?.collect()
 }
 
 /// How many items of a source are not gone.

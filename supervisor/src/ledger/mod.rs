@@ -27,7 +27,7 @@ pub use books::{Books, Counts};
 pub use clusters::Cluster;
 pub use error::LedgerError;
 pub use event::{Change, Event, Facts, Seen, Settle, Within};
-pub use history::{Attempt, rebuild};
+pub use history::{Attempt, Rebuilt, rebuild};
 pub use items::KnownItem;
 pub use open::Ledger;
 pub use reader::{Due, Queue, Reader};

@@ -76,8 +76,7 @@ impl Reader {
         self.ask(|db| {
             let mut statement =
                 db.prepare_cached("SELECT id, name, root, root_device FROM sources ORDER BY name")?;
-            let sources = statement.query_map([], source_row)?.collect();
-            sources
+            statement.query_map([], source_row)?.collect()
         })
     }
 
@@ -325,8 +324,7 @@ pub(super) fn one(db: &Connection, condition: &str, values: impl Params) -> rusq
 /// All records for which `condition` holds.
 pub(super) fn many(db: &Connection, condition: &str, values: impl Params) -> rusqlite::Result<Vec<Record>> {
     let mut statement = db.prepare_cached(&format!("SELECT {COLUMNS} FROM documents WHERE {condition}"))?;
-    let records = statement.query_map(values, |row| row::read(row).map(|stored| stored.record))?.collect();
-    records
+    statement.query_map(values, |row| row::read(row).map(|stored| stored.record))?.collect()
 }
 
 /// Reads `id, name, root, root_device`.

@@ -135,8 +135,7 @@ fn candidates(
 ) -> rusqlite::Result<Vec<(DocumentId, String)>> {
     let sql = format!("SELECT id, path FROM documents WHERE {condition} ORDER BY id LIMIT {CANDIDATES}");
     let mut statement = db.prepare_cached(&sql)?;
-    let found = statement.query_map(values, |row| Ok((DocumentId(row.get(0)?), row.get(1)?)))?.collect();
-    found
+    statement.query_map(values, |row| Ok((DocumentId(row.get(0)?), row.get(1)?)))?.collect()
 }
 
 /// The smallest and the largest id with this prefix, if it is one.

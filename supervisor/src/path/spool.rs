@@ -57,7 +57,7 @@ impl Spool {
             copy.append(piece)?;
             at += want as u64;
         }
-        fetch::read_only(copy.file)
+        fetch::read_only(&copy.file)
     }
 
     /// Gives the range's space back. Where the file system cannot do that early, it comes back with the file.

@@ -218,7 +218,7 @@ impl Tree {
         member: &Member,
         fault: Option<Fault>,
     ) -> Event {
-        let settle = fault.as_ref().map(|fault| settle_of_listing(fault));
+        let settle = fault.as_ref().map(settle_of_listing);
         let seen = Seen {
             source: self.source.id,
             identity,
@@ -364,7 +364,7 @@ impl Tree {
         let Taken { record, carried } = taken;
         let Carried { facts, came, members, spool } = carried;
         match came {
-            Came::Broken(error) => return Err(RunError::spool(&self.desk.means.spool, error)),
+            Came::Broken(error) => Err(RunError::spool(&self.desk.means.spool, error)),
             Came::Text(_) | Came::Same if record.sha256 == facts.sha256 => {
                 let (members, _) = self.count(members);
                 let members = members

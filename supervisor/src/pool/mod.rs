@@ -19,6 +19,7 @@ use crate::ledger::Usage;
 use crate::rules::fault::{Evidence, Fault};
 use crate::rules::kind::{Kind, Stage};
 use crate::settings::Cage;
+use crate::source::fetch::sealed;
 use shared::{Answer, End, Format, Layer, Layers, Work};
 use slot::Slot;
 use std::os::fd::OwnedFd;
@@ -282,23 +283,6 @@ impl Receiver for Kept {
         }
         Flow::Continue
     }
-}
-
-/// Puts bytes into a memfd that nobody can change any more.
-///
-/// # Errors
-/// The kernel's, for want of memory.
-pub fn sealed(bytes: &[u8]) -> std::io::Result<OwnedFd> {
-    use nix::fcntl::{FcntlArg, SealFlag, fcntl};
-    use nix::sys::memfd::{MFdFlags, memfd_create};
-    use std::io::Write;
-    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
-    let mut file = std::fs::File::from(memfd_create(c"document", flags)?);
-    file.write_all(bytes)?;
-    let seals =
-        SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_SEAL;
-    fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
-    Ok(file.into())
 }
 
 /// Why there can be no children at all.

@@ -248,6 +248,7 @@ pub(crate) mod tests {
                 place: Some("a.rs:1".to_owned()),
                 ..Evidence::default()
             }),
+            rested: None,
             task: None,
             fetched: true,
             listed_whole: None,

@@ -83,6 +83,14 @@ pub fn sealed(bytes: &[u8]) -> std::io::Result<OwnedFd> {
     seal(file)
 }
 
+/// The same file, as a descriptor that can only be read; what is written through `file` from now on shows there as well.
+///
+/// # Errors
+/// The system has no descriptor left, or no `/proc`.
+pub fn read_only(file: &File) -> std::io::Result<OwnedFd> {
+    Ok(File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?.into())
+}
+
 fn memory_file() -> nix::Result<File> {
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     // Kernels before 6.3 do not know that flag.
@@ -117,10 +125,7 @@ impl Copy {
     fn close(self) -> std::io::Result<OwnedFd> {
         match self {
             Copy::Memory(file) => seal(file),
-            Copy::Spool(file) => {
-                let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-                Ok(File::open(path)?.into())
-            }
+            Copy::Spool(file) => read_only(&file),
         }
     }
 }
@@ -441,9 +446,4 @@ mod tests {
         assert!(fcntl(&document, FcntlArg::F_GET_SEALS).unwrap() & libc::F_SEAL_WRITE != 0);
         assert_eq!(bytes_of(document), b"built in");
     }
-}
-
-/// The same open file, as a descriptor that can only be read.
-pub fn read_only(_file: std::fs::File) -> std::io::Result<OwnedFd> {
-    unimplemented!()
 }
