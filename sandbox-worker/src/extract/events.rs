@@ -104,8 +104,8 @@ mod tests {
     fn text(xml: &[u8]) -> (String, Result<(), Refusal>) {
         let mut heard = String::new();
         let result = walk(xml, &mut |piece| match piece {
-            Piece::Open(element) => heard.extend(["<", &local(element.name().0).to_string(), ">"]),
-            Piece::Close(name) => heard.extend(["</", &name.to_string(), ">"]),
+            Piece::Open(element) => heard.extend(["<", local(element.name().0), ">"]),
+            Piece::Close(name) => heard.extend(["</", name, ">"]),
             Piece::Text(text) => heard.push_str(text),
         });
         (heard, result)

@@ -3,6 +3,7 @@
 //! Everything counted here is counted by the supervisor itself; what the child claims plays no part.
 
 use super::spool::Spool;
+use crate::fault_point::{self, Point};
 use crate::pool::{Flow, Receiver};
 use crate::rules::budget::Budget;
 use crate::rules::fault::Fault;
@@ -167,7 +168,8 @@ impl Receiver for Collector<'_> {
             Answer::MemberData(bytes) => return self.data(&bytes),
             Answer::MemberEnd(MemberEnd::Whole) => self.end(None, None),
             Answer::MemberEnd(MemberEnd::Failed(refusal)) => self.end(Some(refusal), None),
-            Answer::Locked(_) | Answer::Progress { .. } | Answer::End(_) => {}
+            Answer::Locked(_) => fault_point::reach(Point::ChildRunning),
+            Answer::Progress { .. } | Answer::End(_) => {}
         }
         Flow::Continue
     }

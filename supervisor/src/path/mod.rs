@@ -159,11 +159,20 @@ async fn have(means: &Means, place: &Place, limits: &Limits) -> Result<Had, Trou
                 spool: &means.spool,
             };
             let Fetched { document, size, sha256, stat, head } =
-                fetch::fetch(fetch).await.map_err(|fault| Trouble::Fault(Box::new(fault)))?;
+                fetch::fetch(fetch).await.map_err(trouble)?;
             Ok(Had { document, size, sha256, stat: Some(stat), head })
         }
         Place::Member { spool, bytes } => member(means, spool.as_deref(), bytes).map_err(Trouble::Broken),
     }
+}
+
+/// A full disk of ours is no fault of the document.
+fn trouble(fault: Fault) -> Trouble {
+    let ours = fault.evidence.detail.as_deref() == Some(fetch::OUR_OWN);
+    if ours && fault.evidence.errno.as_deref() == Some("ENOSPC") {
+        return Trouble::Broken(io::Error::from_raw_os_error(libc::ENOSPC));
+    }
+    Trouble::Fault(Box::new(fault))
 }
 
 fn member(means: &Means, spool: Option<&Spool>, bytes: &Spooled) -> io::Result<Had> {

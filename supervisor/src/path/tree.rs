@@ -94,7 +94,9 @@ impl Tree {
         let width = if self.alone { 1 } else { self.desk.width };
         let mut under_way: VecDeque<UnderWay> = VecDeque::new();
         loop {
+            // Told to stop, it finishes what is in flight; the rest stays pending.
             while under_way.len() < width
+                && !self.desk.orders.is_stopped()
                 && let Some(step) = self.queue.pop_front()
             {
                 under_way.push_back(self.start(step));

@@ -2,6 +2,7 @@
 //!
 //! Every event of a document passes here, so that what is asked of the ledger and what is decided stand side by side.
 
+use super::Orders;
 use super::RunError;
 use super::readers::Readers;
 use super::writer::{InHand, Message, Work};
@@ -29,6 +30,7 @@ pub const TEXTS_UNDER_WAY_KIB: usize = 192 << 10;
 #[derive(Debug, Clone)]
 pub struct Desk {
     pub means: Arc<Means>,
+    pub orders: Orders,
     pub ledger: LedgerHandle,
     pub readers: Arc<Readers>,
     pub writer: mpsc::Sender<Message>,
@@ -86,6 +88,10 @@ impl Desk {
         {
             return false;
         }
+        // A record of a directory, or of an entry that could not be read: only a listing settles it.
+        if record.parent.is_none() && record.stat.is_none() {
+            return false;
+        }
         match record.state {
             State::Pending => record.task == Some(Task::Carry),
             State::Retrying => match record.next_attempt {
@@ -128,7 +134,6 @@ impl Desk {
         if record.identity.shown().contains("LAZARET-POISON") {
             fault_point::reach(Point::Poison);
         }
-        fault_point::reach(Point::ChildRunning);
         Ok(started)
     }
 

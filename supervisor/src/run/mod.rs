@@ -146,8 +146,8 @@ async fn whole(
     let outcome = async {
         let recovered = recover::recover(&handle, &readers, &settings, anew).await?;
         told.alerts.extend(recovered);
-        let session =
-            Session::begin(plan, store, handle.clone(), readers, began, told.carried.clone()).await?;
+        let shared = (handle.clone(), readers, orders.clone(), told.carried.clone());
+        let session = Session::begin(plan, store, shared, began).await?;
         told.missing = session.desk.means.pool.layers().1;
         session.carry(plan, orders, window, told).await
     }
@@ -187,10 +187,8 @@ impl Session {
     async fn begin(
         plan: &Plan,
         store: Store,
-        ledger: LedgerHandle,
-        readers: Arc<Readers>,
+        (ledger, readers, orders, carried): (LedgerHandle, Arc<Readers>, Orders, Arc<AtomicU64>),
         began: Instant,
-        carried: Arc<AtomicU64>,
     ) -> Result<Self, RunError> {
         let machine = Machine::look();
         let slots = plan.settings.children.unwrap_or_else(|| machine.children(plan.settings.limits.memory));
@@ -217,6 +215,7 @@ impl Session {
         };
         let desk = Desk {
             means: Arc::new(means),
+            orders,
             ledger,
             readers,
             writer: outbox,

@@ -20,6 +20,9 @@ use std::io::{Read, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+/// `evidence.detail` of a fault that our own machine is to blame for: descriptors, memory, the spool's disk.
+pub const OUR_OWN: &str = "supervisor.resources";
+
 /// How many bytes of the head are kept for `identify`.
 pub const HEAD: usize = 4096;
 
@@ -238,7 +241,7 @@ fn changed(message: &str) -> Fault {
 /// What fails on our own side: the copy.
 fn ours(error: &std::io::Error) -> Fault {
     let errno = error.raw_os_error().map(|raw| format!("{:?}", Errno::from_raw(raw)));
-    let evidence = Evidence { errno, detail: Some("supervisor.resources".to_owned()), ..Evidence::default() };
+    let evidence = Evidence { errno, detail: Some(OUR_OWN.to_owned()), ..Evidence::default() };
     Fault::new(Stage::Fetch, Kind::SourceIo, format!("the copy: {error}")).with(evidence)
 }
 

@@ -87,7 +87,7 @@ impl<T: Send + 'static> Readers<T> {
         self.hand_over(job).map_err(|error| {
             let message = format!("no thread to read with: {error}");
             let mut fault = Fault::new(Stage::Fetch, Kind::SourceIo, message);
-            fault.evidence.detail = Some("supervisor.resources".to_owned());
+            fault.evidence.detail = Some(super::fetch::OUR_OWN.to_owned());
             fault
         })?;
         let watch = Watch { heart, stuck: &self.stuck };
