@@ -158,7 +158,7 @@ async fn crash() {
         let (mut clean, mut crashed) = (Vec::new(), Vec::new());
         for _ in 0..DOCUMENTS {
             clean.push(through(&pool, b"#!lazaret-fault 1\ntext well\n", Format::Fault).await.0);
-            let (took, outcome) = through(&pool, b"#!lazaret-fault 1\nsegv\n", Format::Fault).await;
+            let (took, outcome) = through(&pool, b"#!lazaret-fault 1\nsignal segv\n", Format::Fault).await;
             assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
             crashed.push(took);
         }

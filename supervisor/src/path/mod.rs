@@ -192,6 +192,7 @@ async fn extract(
     collector: &mut Collector<'_>,
 ) -> Ending {
     let limits = &means.settings.limits;
+    let name = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     let job = Job {
         document: had.document,
         size: had.size,
