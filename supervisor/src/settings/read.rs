@@ -180,7 +180,7 @@ fn retry(mut section: Section, all: &mut Complaints) -> Retry {
         attempts: section.small("attempts", (1, 1000), all).unwrap_or(default.attempts),
         floor_ms: section.time("floor", all).unwrap_or(default.floor_ms),
         cap_ms: section.time("cap", all).unwrap_or(default.cap_ms),
-        max_crashes: section.small("max_crashes", (1, 100), all).unwrap_or(default.max_crashes),
+        max_crashes: section.small("max_crashes", (1, 1_000_000), all).unwrap_or(default.max_crashes),
     };
     if retry.cap_ms < retry.floor_ms {
         all.add("retry.cap", format!("must be at least `retry.floor`, {}ms", retry.floor_ms));
