@@ -1,4 +1,4 @@
-//! What a document's isolation costs: `cargo bench -p tests --bench cage [-- isolation|corpus|crash]`.
+//! What a document's isolation costs: `cargo build --release --workspace && target/release/measure [isolation|crash|corpus]`.
 //!
 //! Every figure is a ratio or a difference between programs that are measured in turns within this one run; the spread over the
 //! rounds stands beside it. Nothing here passes or fails.
@@ -41,9 +41,14 @@ fn main() {
     }
 }
 
+/// A program that is built with this one.
+fn beside(name: &str) -> PathBuf {
+    std::env::current_exe().expect("a running program has a path").with_file_name(name)
+}
+
 fn cage(omit: Layers) -> Cage {
     let mut cage = Settings::load(None, &[]).expect("the defaults are valid").cage;
-    cage.worker = Some(PathBuf::from(env!("CARGO_BIN_EXE_worker-under-test")));
+    cage.worker = Some(beside("worker-under-test"));
     cage.faults = true;
     cage.omit = omit;
     cage
@@ -107,7 +112,7 @@ fn spread(name: &str, unit: &str, values: &[f64]) {
 
 fn floor(mib: usize) -> f64 {
     let output =
-        Command::new(env!("CARGO_BIN_EXE_floor")).args([mib.to_string(), DOCUMENTS.to_string()]).output();
+        Command::new(beside("floor")).args([mib.to_string(), DOCUMENTS.to_string()]).output();
     let output = output.expect("the floor's program starts");
     median(String::from_utf8_lossy(&output.stdout).lines().filter_map(|line| line.parse().ok()).collect())
 }
