@@ -30,6 +30,10 @@ fn main() {
     let on = |name: &str| wanted.is_empty() || wanted.iter().any(|word| word == name);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime can be made");
+    if wanted.iter().any(|word| word == "first") {
+        first();
+        return;
+    }
     if on("isolation") {
         runtime.block_on(isolation());
     }
@@ -111,8 +115,7 @@ fn spread(name: &str, unit: &str, values: &[f64]) {
 }
 
 fn floor(mib: usize) -> f64 {
-    let output =
-        Command::new(beside("floor")).args([mib.to_string(), DOCUMENTS.to_string()]).output();
+    let output = Command::new(beside("floor")).args([mib.to_string(), DOCUMENTS.to_string()]).output();
     let output = output.expect("the floor's program starts");
     median(String::from_utf8_lossy(&output.stdout).lines().filter_map(|line| line.parse().ok()).collect())
 }
@@ -242,6 +245,7 @@ async fn corpus() {
     }
     spread("a document above in-process", "µs", &above);
     spread("speed of the whole against in-process", "×", &speeds);
+    by_format(&pool, &rows).await;
     let mut slow = Vec::new();
     for row in rows.iter() {
         let bare = median((0..3).map(|_| in_process(row)).collect());
@@ -257,6 +261,51 @@ async fn corpus() {
         println!("no row takes 10 ms in this process");
     } else {
         spread("speed on rows of 10 ms and more", "×", &slow);
+    }
+}
+
+/// What the first document of each format costs a fresh process, above the second: tables made at first use, pages touched
+/// for the first time. A child that is forked from a zygote without these pays it each time.
+fn first() {
+    let mut seen = Vec::new();
+    for row in rows() {
+        if !seen.contains(&row.format) {
+            let (one, two, three) = (in_process(&row), in_process(&row), in_process(&row));
+            println!(
+                "{:10} first {one:9.0} µs, then {two:9.0} µs, {three:9.0} µs  {}",
+                row.format.name(),
+                row.path
+            );
+            seen.push(row.format);
+        }
+    }
+}
+
+/// Where the difference lies: the least of five, by format.
+async fn by_format(pool: &Pool, rows: &[Row]) {
+    println!("-- by format, each document alone: µs above in-process (least of 5)");
+    let mut formats: Vec<(Format, f64, f64, u32)> = Vec::new();
+    for row in rows {
+        let least = |values: Vec<f64>| values.into_iter().fold(f64::MAX, f64::min);
+        let bare = least((0..5).map(|_| in_process(row)).collect());
+        let mut caged = Vec::new();
+        for _ in 0..5 {
+            caged.push(through(pool, &row.bytes, row.format).await.0);
+        }
+        let caged = least(caged);
+        match formats.iter_mut().find(|format| format.0 == row.format) {
+            Some(format) => *format = (format.0, format.1 + bare, format.2 + caged, format.3 + 1),
+            None => formats.push((row.format, bare, caged, 1)),
+        }
+    }
+    for (format, bare, caged, count) in formats {
+        let count = f64::from(count);
+        println!(
+            "{:10} {count:4} documents {:10.0} µs in-process {:10.0} µs above",
+            format.name(),
+            bare / count,
+            (caged - bare) / count
+        );
     }
 }
 
