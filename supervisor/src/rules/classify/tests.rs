@@ -114,7 +114,7 @@ fn every_way_to_die_has_its_name() {
             "setup with its step",
             unlocked(exited(EXIT_SETUP)).with(|death| death.recording.setup = Some((8, 1))),
             Kind::WorkerLost,
-            "setup.8",
+            "setup.landlock",
         ),
         ("crash in setup", unlocked(killed(libc::SIGSEGV)), Kind::WorkerLost, "setup.signal"),
         ("panic in setup", unlocked(exited(EXIT_PANIC)), Kind::WorkerLost, "setup.exit"),
