@@ -11,14 +11,15 @@ use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
 use nix::sys::signal::kill;
 use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, UnixAddr, bind, connect, getsockname, listen,
-    socket,
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect, getsockname, listen, socket,
 };
 use nix::sys::stat::Mode;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{Pid, getppid};
 use shared::Layer;
 use shared::ask::{Held, Proof};
+use std::io;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Since this version of Landlock TCP ports can be forbidden; since that one abstract sockets and signals.
@@ -61,6 +62,8 @@ pub(super) fn of_zygote(lure: Option<&Lure>, parent: Pid) -> Proof {
     let mut attempts = vec![Attempt::of("opening /", root, Errno::EACCES)];
     if abi >= ABI_OF_PORTS {
         attempts.push(Attempt::of("a TCP port", tcp_port(), Errno::EACCES));
+        // A machine without such sockets has no port to forbid.
+        attempts.retain(|attempt| attempt.answer != Err(Errno::EAFNOSUPPORT));
     }
     if abi >= ABI_OF_SCOPES {
         if let Some(lure) = lure {
@@ -108,11 +111,11 @@ fn attack_neighbour(standing: &Standing) -> i32 {
     bit(sys::look_into(neighbour.as_raw()), TRACED) | bit(kill(neighbour, None), SIGNALLED)
 }
 
-/// Where there is no such socket at all, no port can be had either.
+/// The lowest port of this machine, on which nobody listens.
 fn tcp_port() -> Result<(), Errno> {
-    let stream = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)
-        .map_err(|_no_sockets| Errno::EACCES)?;
-    connect(stream.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, 1))
+    let port = SocketAddr::from(([127, 0, 0, 1], 1));
+    let refused = |error: io::Error| Errno::from_raw(error.raw_os_error().unwrap_or(0));
+    TcpStream::connect(port).map(drop).map_err(refused)
 }
 
 /// What was tried and what came of it.

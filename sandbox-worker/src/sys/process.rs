@@ -200,8 +200,7 @@ pub(crate) fn own_id() -> u32 {
 pub(crate) fn look_into(pid: i32) -> Result<(), Errno> {
     let (mut head, mut length) = (0_usize, 0_usize);
     // SAFETY: the kernel writes two words that live until the call returns; the address that it tells is not used.
-    let answer =
-        unsafe { libc::syscall(libc::SYS_get_robust_list, pid, &raw mut head, &raw mut length) };
+    let answer = unsafe { libc::syscall(libc::SYS_get_robust_list, pid, &raw mut head, &raw mut length) };
     Errno::result(answer).map(drop)
 }
 

@@ -211,7 +211,8 @@ fn setup(recording: &Recording, status: i32) -> Fault {
     match recording.setup {
         Some((step, errno)) if status == EXIT_SETUP => {
             let name = Step::of(step).map_or("unknown", Step::name);
-            let mut fault = lost(&format!("setup.{name}"), format!("the step {name} of the cage's setup failed"));
+            let mut fault =
+                lost(&format!("setup.{name}"), format!("the step {name} of the cage's setup failed"));
             fault.evidence.errno = Some(errno_name(errno));
             fault
         }
