@@ -31,7 +31,7 @@ pub const SETTINGS: [&str; 9] = [
     "limits.stalled='1s'",
     "limits.wall='8s'",
     "limits.output='1MiB'",
-    "limits.entries=100",
+    "limits.entries=10",
     "retry.attempts=1",
     "children=2",
 ];

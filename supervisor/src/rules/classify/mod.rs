@@ -103,6 +103,8 @@ pub struct Death {
     pub cpu_ms: u64,
     pub peak_rss_kib: u64,
     pub wall_ms: u64,
+    /// Bytes of the document, which the child has mapped.
+    pub document_bytes: u64,
     pub limits: JobLimits,
     pub recording: Recording,
     pub stream: Stream,
