@@ -60,6 +60,7 @@ impl Zygote {
             protocol: PROTOCOL,
             layers: cage.standing.layers(),
             absent: cage.standing.absent().to_vec(),
+            proofs: std::mem::take(&mut cage.proofs),
             touched_kib: cage.touched_kib,
             code_base: sys::code_base(),
         };
@@ -81,7 +82,7 @@ impl Zygote {
         let refused =
             |step: &str, errno| (Reply::Refused { nonce: ask.nonce, step: step.to_owned(), errno }, None);
         if ask.format == Format::Fault && !faults {
-            return refused("faults are off", libc::EPERM);
+            return refused("faults_off", libc::EPERM);
         }
         let Ok([document, result, recorder]) = <[OwnedFd; 3]>::try_from(descriptors) else {
             return refused("descriptors", libc::EBADF);

@@ -5,7 +5,7 @@ use crate::{Format, Layer, Layers};
 use serde::{Deserialize, Serialize};
 
 /// Both ends must be of the same version: they are built together.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// The largest message in either direction, in bytes.
 pub const MESSAGE_MAX: usize = 64 << 10;
@@ -73,6 +73,28 @@ pub struct ChildLimits {
     pub cpu_ms: u64,
 }
 
+/// How an attack on a layer ended that the zygote made on itself, before its filter shut.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proof {
+    /// The layer that was attacked.
+    pub layer: Layer,
+    /// Whether it held.
+    pub held: Held,
+    /// What was tried and what the kernel answered, in words.
+    pub words: String,
+}
+
+/// Whether a layer held under attack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Held {
+    /// Against everything.
+    Wholly,
+    /// Against everything that this kernel knows to forbid, which is not everything that the layer is there for.
+    Partly,
+    /// Something got through that must not.
+    Not,
+}
+
 /// What a zygote says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
@@ -84,6 +106,8 @@ pub enum Reply {
         layers: Layers,
         /// What does not, and why, in words.
         absent: Vec<(Layer, String)>,
+        /// How the zygote's own attacks ended, on layers that nothing can attack once the filter stands.
+        proofs: Vec<Proof>,
         /// KiB of memory that the zygote has touched: the price of each fork grows with it.
         touched_kib: u64,
         /// Where the zygote's code lies, so that an address can be told as an offset into its file.

@@ -76,6 +76,43 @@ pub enum Stage {
     End = 2,
 }
 
+macro_rules! steps {
+    ($($variant:ident = $number:literal $name:literal),* $(,)?) => {
+        /// A step by which a child shuts its cage, as it is numbered at [`offset::SETUP_STEP`].
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u64)]
+        pub enum Step { $($variant = $number),* }
+
+        impl Step {
+            /// All of them, in their order.
+            pub const ALL: &[Step] = &[$(Step::$variant),*];
+
+            /// The name in records.
+            pub fn name(self) -> &'static str {
+                match self { $(Step::$variant => $name),* }
+            }
+
+            /// The step of this number; `None` where the page lies.
+            pub fn of(number: u64) -> Option<Step> {
+                Step::ALL.iter().copied().find(|&step| step as u64 == number)
+            }
+        }
+    };
+}
+
+steps! {
+    MapRecorder = 1 "recorder",
+    ResultPipe = 2 "result_pipe",
+    DocumentSize = 3 "document_size",
+    MapDocument = 4 "document",
+    Limits = 5 "rlimits",
+    ParentDeath = 6 "parent_death",
+    NotDumpable = 7 "not_dumpable",
+    Landlock = 8 "landlock",
+    Descriptors = 9 "descriptors",
+    Filter = 10 "seccomp",
+}
+
 /// Why an allocation failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]

@@ -94,6 +94,11 @@ fn probe(what: &str) -> Option<String> {
         "ids" => format!("uid {} pid {}", nix::unistd::geteuid(), sys::own_id()),
         "dumpable" => answer(sys::question(libc::PR_GET_DUMPABLE)),
         "no-new-privileges" => answer(sys::question(libc::PR_GET_NO_NEW_PRIVS)),
+        "parent-death" => match nix::sys::prctl::get_pdeathsig() {
+            Ok(Some(signal)) => signal.to_string(),
+            Ok(None) => "none".to_owned(),
+            Err(errno) => format!("{errno:?}"),
+        },
         "capabilities" => sys::has_capabilities().map_or_else(|e| format!("{e:?}"), |any| any.to_string()),
         _ => return None,
     })

@@ -2,13 +2,13 @@
 //! never parses in less of a cage than was promised.
 
 use super::zygote::Cage;
-use super::{Jailed, RESULT_FD, RULESET_FD};
+use super::{Jailed, RESULT_FD, RULESET_FD, Standing};
 use crate::seccomp::{self, Listener, Program};
 use crate::{memory, recorder, sys};
 use nix::errno::Errno;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
-use shared::recorder::offset;
+use shared::recorder::{Step, offset};
 use shared::{Ask, Layer};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -21,22 +21,6 @@ pub(crate) struct Given {
     pub(crate) document: OwnedFd,
     pub(crate) result: OwnedFd,
     pub(crate) recorder: OwnedFd,
-}
-
-/// The steps, as they are numbered in the recorder page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u64)]
-pub(crate) enum Step {
-    MapRecorder = 1,
-    ResultPipe = 2,
-    DocumentSize = 3,
-    MapDocument = 4,
-    Limits = 5,
-    ParentDeath = 6,
-    NotDumpable = 7,
-    Landlock = 8,
-    Descriptors = 9,
-    Filter = 10,
 }
 
 /// A step that failed, and the system's error.
@@ -58,9 +42,7 @@ pub(crate) fn enter(cage: &Cage, ask: &Ask, given: Given) -> Result<(&'static [u
     if !omits(Layer::NotDumpable) {
         prctl::set_dumpable(false).map_err(at(Step::NotDumpable))?;
     }
-    if cage.standing.layers().has(Layer::LandlockChild) && !omits(Layer::LandlockChild) {
-        sys::landlock_restrict(RULESET_FD).map_err(at(Step::Landlock))?;
-    }
+    own_domain(&cage.standing).map_err(at(Step::Landlock))?;
     if !omits(Layer::Descriptors) {
         sys::close_from(RULESET_FD).map_err(at(Step::Descriptors))?;
     }
@@ -102,6 +84,14 @@ fn own_limits(cage: &Cage, ask: &Ask) -> Result<(), Errno> {
     sys::limit(libc::RLIMIT_CPU, seconds, seconds.saturating_add(1))?;
     sys::limit(libc::RLIMIT_NOFILE, 5, 5)?;
     sys::limit(libc::RLIMIT_NPROC, 0, 0)
+}
+
+/// A Landlock domain below the zygote's. The zygote rehearses an attack on it by this same function.
+pub(super) fn own_domain(standing: &Standing) -> Result<(), Errno> {
+    if standing.layers().has(Layer::LandlockChild) && !standing.omits(Layer::LandlockChild) {
+        return sys::landlock_restrict(RULESET_FD);
+    }
+    Ok(())
 }
 
 /// The parent is the supervisor, not the zygote. It has no number in here, so whether it was quicker shows at the pipe.

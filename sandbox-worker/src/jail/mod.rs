@@ -7,6 +7,7 @@ pub(crate) mod child;
 mod landlock;
 mod layers;
 mod namespaces;
+mod rehearsal;
 pub(crate) mod zygote;
 
 pub(crate) use layers::Standing;

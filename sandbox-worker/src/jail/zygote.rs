@@ -4,6 +4,7 @@
 //! are dropped, the keeper is forked once everything that it is to inherit stands, and the filter is last.
 
 use super::layers::Failed;
+use super::rehearsal::{self, Lure};
 use super::{RULESET_FD, Standing, landlock, namespaces};
 use crate::seccomp::{self, Listener};
 use crate::sys;
@@ -13,6 +14,7 @@ use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 use nix::unistd::{Pid, geteuid, getppid, setsid};
+use shared::ask::Proof;
 use shared::{Hello, Layer};
 use std::fs::File;
 use std::io::Read;
@@ -28,6 +30,8 @@ const OF_CHILDREN: [Layer; 4] =
 #[derive(Debug)]
 pub(crate) struct Cage {
     pub(crate) standing: Standing,
+    /// How the layers held that were attacked while they could be.
+    pub(crate) proofs: Vec<Proof>,
     /// On which the supervisor hears of dangerous calls; to be passed on, and closed here.
     pub(crate) listener: Option<OwnedFd>,
     /// Kilobytes of memory in use.
@@ -62,6 +66,7 @@ pub(crate) fn enter(hello: &Hello, parent: Pid) -> Result<Cage, Failed> {
         prctl::set_no_new_privs().map_err(Failed::at("no_new_privs"))?;
     }
     standing.stands(Layer::NoNewPrivileges);
+    let lure = Lure::lay();
     standing.put_up(Layer::LandlockZygote, landlock::enter);
     if standing.layers().has(Layer::PidNamespace) && !standing.omits(Layer::PidNamespace) {
         // Without a first process the namespace admits no other: no child could be made.
@@ -70,9 +75,10 @@ pub(crate) fn enter(hello: &Hello, parent: Pid) -> Result<Cage, Failed> {
     for layer in OF_CHILDREN {
         standing.stands(layer);
     }
+    let proofs = rehearse(&standing, lure, parent);
     let (address_space, touched_kib) = memory_use.map_or((0, 0), |file| pages_in_use(&file));
     let listener = enter_filter(&mut standing)?;
-    Ok(Cage { standing, listener, touched_kib, address_space })
+    Ok(Cage { standing, proofs, listener, touched_kib, address_space })
 }
 
 /// A fork of a process with threads may find locks that nobody will ever release.
@@ -190,6 +196,14 @@ fn leave_ruleset() -> Result<(), Failed> {
         return Ok(());
     }
     sys::duplicate_to(ruleset.as_raw_fd(), RULESET_FD).map_err(Failed::at("dup3"))
+}
+
+/// While there is no filter yet.
+fn rehearse(standing: &Standing, lure: Option<Lure>, parent: Pid) -> Vec<Proof> {
+    let stands = |layer| standing.layers().has(layer);
+    let zygote = stands(Layer::LandlockZygote).then(|| rehearsal::of_zygote(lure.as_ref(), parent));
+    let child = stands(Layer::LandlockChild).then(|| rehearsal::of_child(standing)).flatten();
+    zygote.into_iter().chain(child).collect()
 }
 
 fn enter_filter(standing: &mut Standing) -> Result<Option<OwnedFd>, Failed> {

@@ -1,7 +1,8 @@
 //! Whether the cage holds on this machine: found out by attacking it, through the same pool that carries documents.
 //!
 //! No layer is believed because the worker names it. It is looked at from outside, in what the kernel says of a live
-//! child, or it is attacked from inside, by documents of the fault language. Prints nothing.
+//! child, or it is attacked from inside: by documents of the fault language, and by the zygote where its own filter
+//! leaves a document nothing to attack it with. Prints nothing.
 
 mod attacks;
 mod facts;
@@ -11,7 +12,7 @@ mod remedies;
 use crate::pool::{Flow, Job, JobLimits, Lease, Outcome, Pool, PoolError, Receiver};
 use crate::settings::Cage;
 use crate::source::fetch::sealed;
-use observe::Seen;
+use observe::{Evidence, Finding, Seen};
 use serde::Serialize;
 use shared::{Answer, Format, Layer, Layers, Work};
 use std::time::Instant;
@@ -48,7 +49,7 @@ pub struct LayerReport {
 #[serde(rename_all = "lowercase")]
 pub enum LayerState {
     Enforced,
-    /// Claimed, and nothing here could prove or disprove it.
+    /// It holds against what this kernel can forbid, and that is not all of it.
     Degraded,
     Absent,
 }
@@ -101,13 +102,13 @@ pub async fn examine(cage: &Cage) -> Report {
 
 async fn look(pool: &Pool, cage: &Cage, report: &mut Report) {
     let mut lease = pool.lend().await;
-    let zygote = lease.zygote_pid().unwrap_or(0);
+    let (zygote, proofs) = (lease.zygote_pid().unwrap_or(0), lease.proofs());
     let mut observer = Observer { child: Box::new(pool.watcher()), zygote, seen: None };
     let held = carry(&mut lease, "stall", &mut observer).await;
     let seen = observer.seen.unwrap_or_default();
     tracing::debug!(outcome = %name_of(&held), "a child was looked at");
     let mut texts = Texts::default();
-    for line in ["probe environ", "probe dumpable", "probe capabilities"] {
+    for line in ["probe environ", "probe fds", "probe dumpable", "probe parent-death"] {
         let outcome = carry(&mut lease, line, &mut texts).await;
         tracing::debug!(line, outcome = %name_of(&outcome), "probed");
     }
@@ -120,7 +121,9 @@ async fn look(pool: &Pool, cage: &Cage, report: &mut Report) {
         .iter()
         .map(|&layer| {
             let finding = if claimed.has(layer) {
-                observe::judge(layer, &seen, &texts.text, &report.attacks)
+                let evidence =
+                    Evidence { seen: &seen, probes: &texts.text, attacks: &report.attacks, proofs: &proofs };
+                observe::judge(layer, &evidence)
             } else {
                 let why = absent.iter().find(|(other, _)| *other == layer).map(|(_, why)| why.clone());
                 Err(why.unwrap_or_else(|| "the worker does not say why".to_owned()))
@@ -133,13 +136,13 @@ async fn look(pool: &Pool, cage: &Cage, report: &mut Report) {
         .map(|document_us| Cost { document_us, zygote_touched_kib: pool.touched_kib() });
 }
 
-fn layer_report(layer: Layer, finding: Result<observe::Proof, String>, cage: &Cage) -> LayerReport {
+fn layer_report(layer: Layer, finding: Result<Finding, String>, cage: &Cage) -> LayerReport {
     let (state, reason) = match finding {
-        Ok(observe::Proof::Shown(how)) => (LayerState::Enforced, how),
-        Ok(observe::Proof::Claimed(why)) => (LayerState::Degraded, why),
+        Ok(Finding::Whole(how)) => (LayerState::Enforced, how),
+        Ok(Finding::Part(why)) => (LayerState::Degraded, why),
         Err(why) => (LayerState::Absent, why),
     };
-    let fix = (state == LayerState::Absent).then(|| remedies::of(layer)).flatten();
+    let fix = (state != LayerState::Enforced).then(|| remedies::of(layer)).flatten();
     LayerReport { layer: layer.name(), state, reason, fix, required: cage.require.has(layer) }
 }
 

@@ -1,18 +1,34 @@
 //! What the kernel says of a live child, and which layers that proves.
+//!
+//! A child's files in /proc are root's, because it is not dumpable: an ordinary user sees less of it. What a child cannot
+//! have otherwise than its zygote (namespaces, root) is then read at the zygote, and its descriptors it tells itself.
 
 use super::Attack;
 use shared::Layer;
+use shared::ask::{Held, Proof};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 /// What speaks for a layer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Proof {
+pub(super) enum Finding {
     /// It was seen or attacked, and how.
-    Shown(String),
-    /// Nothing here can show it, and why.
-    Claimed(String),
+    Whole(String),
+    /// The same, and what this kernel cannot forbid.
+    Part(String),
+}
+
+/// Everything by which a claimed layer is judged.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Evidence<'a> {
+    pub(super) seen: &'a Seen,
+    /// What documents said that looked around.
+    pub(super) probes: &'a str,
+    /// How the attacks from inside ended.
+    pub(super) attacks: &'a [Attack],
+    /// How the zygote's attacks on itself ended.
+    pub(super) proofs: &'a [Proof],
 }
 
 /// A child as it is seen from outside.
@@ -21,9 +37,10 @@ pub(super) struct Seen {
     status: BTreeMap<String, String>,
     zygote_status: BTreeMap<String, String>,
     own_uid: String,
-    /// By name of the namespace: whether it is another than ours.
+    /// By name of the namespace: whether it is another than ours. Missing where it cannot be told.
     namespaces: BTreeMap<String, bool>,
-    descriptors: Vec<i32>,
+    /// `None` where they cannot be seen.
+    descriptors: Option<Vec<i32>>,
     root_entries: Option<usize>,
     limits: String,
     cgroup: String,
@@ -34,25 +51,30 @@ impl Seen {
     /// Reads it, quickly: the child waits.
     pub(super) fn of(pid: i32, zygote: i32) -> Self {
         let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
-        let mut descriptors: Vec<i32> = fs::read_dir(format!("/proc/{pid}/fd"))
-            .map(|entries| {
-                entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-            })
-            .unwrap_or_default();
-        descriptors.sort_unstable();
+        let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).ok().map(|entries| {
+            let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+            let mut numbers: Vec<i32> = numbers.collect();
+            numbers.sort_unstable();
+            numbers
+        });
         let names = ["user", "mnt", "net", "pid", "ipc", "uts", "cgroup"];
         let is_other = |name: &&str| {
-            let theirs = fs::read_link(format!("/proc/{pid}/ns/{name}")).ok();
-            let ours = fs::read_link(format!("/proc/self/ns/{name}")).ok();
-            ((*name).to_owned(), theirs.is_some() && theirs != ours)
+            // The zygote itself does not live in the process namespace that its children live in.
+            let of_zygote = if *name == "pid" { "pid_for_children" } else { name };
+            let theirs = fs::read_link(format!("/proc/{pid}/ns/{name}"))
+                .or_else(|_| fs::read_link(format!("/proc/{zygote}/ns/{of_zygote}")))
+                .ok()?;
+            let ours = fs::read_link(format!("/proc/self/ns/{name}")).ok()?;
+            Some(((*name).to_owned(), theirs != ours))
         };
+        let entries = |pid: i32| fs::read_dir(format!("/proc/{pid}/root")).ok().map(Iterator::count);
         Seen {
             status: fields(&read("status")),
             zygote_status: fields(&fs::read_to_string(format!("/proc/{zygote}/status")).unwrap_or_default()),
             own_uid: nix::unistd::geteuid().to_string(),
-            namespaces: names.iter().map(is_other).collect(),
+            namespaces: names.iter().filter_map(is_other).collect(),
             descriptors,
-            root_entries: fs::read_dir(format!("/proc/{pid}/root")).ok().map(Iterator::count),
+            root_entries: entries(pid).or_else(|| entries(zygote)),
             limits: read("limits"),
             cgroup: read("cgroup"),
             environ_owner: fs::metadata(format!("/proc/{pid}/environ")).ok().map(|file| file.uid()),
@@ -85,14 +107,16 @@ fn fields(text: &str) -> BTreeMap<String, String> {
 }
 
 /// Whether a claimed layer holds: how that is known, or what is seen instead.
-pub(super) fn judge(layer: Layer, seen: &Seen, probes: &str, attacks: &[Attack]) -> Result<Proof, String> {
+pub(super) fn judge(layer: Layer, evidence: &Evidence<'_>) -> Result<Finding, String> {
+    let &Evidence { seen, probes, attacks, proofs } = evidence;
     if seen.status.is_empty() {
         return Err("no child could be looked at".to_owned());
     }
     match layer {
-        Layer::Descriptors => {
-            shown(seen.descriptors == [0, 1, 2, 3], "open", &format!("{:?}", seen.descriptors))
-        }
+        Layer::Descriptors => match &seen.descriptors {
+            Some(numbers) => shown(numbers == &[0, 1, 2, 3], "open", &format!("{numbers:?}")),
+            None => probe(probes, "fds", "[0, 1, 2, 3]"),
+        },
         Layer::Environment => probe(probes, "environ", "0"),
         Layer::Uid => shown(seen.uid() != seen.own_uid, "its user id is", seen.uid()),
         Layer::UserNamespace => namespace(seen, "user"),
@@ -150,29 +174,34 @@ pub(super) fn judge(layer: Layer, seen: &Seen, probes: &str, attacks: &[Attack])
             "its cgroup has our name:",
             if seen.cgroup.contains("/lazaret-") { "yes" } else { "no" },
         ),
-        Layer::LandlockZygote | Layer::LandlockChild => Ok(Proof::Claimed(
-            "the worker says so; the system call filter leaves nothing with which it could be attacked"
-                .to_owned(),
-        )),
-        Layer::ParentDeath => {
-            Ok(Proof::Claimed("the worker says so; it shows only when the supervisor dies".to_owned()))
-        }
+        Layer::LandlockZygote | Layer::LandlockChild => attacked_by_zygote(proofs, layer),
+        Layer::ParentDeath => probe(probes, "parent-death", "SIGKILL"),
     }
 }
 
-fn shown(holds: bool, what: &str, value: &str) -> Result<Proof, String> {
+fn shown(holds: bool, what: &str, value: &str) -> Result<Finding, String> {
     let words = format!("{what} {value}");
-    if holds { Ok(Proof::Shown(words)) } else { Err(format!("claimed, but {words}")) }
+    if holds { Ok(Finding::Whole(words)) } else { Err(format!("claimed, but {words}")) }
 }
 
-fn namespace(seen: &Seen, name: &str) -> Result<Proof, String> {
+fn namespace(seen: &Seen, name: &str) -> Result<Finding, String> {
     match seen.namespaces.get(name) {
-        Some(true) => Ok(Proof::Shown(format!("its {name} namespace is not ours"))),
-        _ => Err(format!("claimed, but its {name} namespace is ours")),
+        Some(true) => Ok(Finding::Whole(format!("its {name} namespace is not ours"))),
+        Some(false) => Err(format!("claimed, but its {name} namespace is ours")),
+        None => Err(format!("claimed, but its {name} namespace cannot be seen")),
     }
 }
 
-fn probe(probes: &str, name: &str, good: &str) -> Result<Proof, String> {
+fn attacked_by_zygote(proofs: &[Proof], layer: Layer) -> Result<Finding, String> {
+    match proofs.iter().find(|proof| proof.layer == layer) {
+        Some(Proof { held: Held::Wholly, words, .. }) => Ok(Finding::Whole(words.clone())),
+        Some(Proof { held: Held::Partly, words, .. }) => Ok(Finding::Part(words.clone())),
+        Some(Proof { held: Held::Not, words, .. }) => Err(format!("claimed, but {words}")),
+        None => Err("claimed, but the worker did not attack it".to_owned()),
+    }
+}
+
+fn probe(probes: &str, name: &str, good: &str) -> Result<Finding, String> {
     let said = probes.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
     match said {
         Some(value) => shown(value == good, &format!("a child finds {name}"), value),
@@ -180,7 +209,7 @@ fn probe(probes: &str, name: &str, good: &str) -> Result<Proof, String> {
     }
 }
 
-fn attacked(attacks: &[Attack], name: &str) -> Result<Proof, String> {
+fn attacked(attacks: &[Attack], name: &str) -> Result<Finding, String> {
     match attacks.iter().find(|attack| attack.name == name) {
         Some(attack) => shown(attack.held, &format!("the attack `{name}` ended as"), &attack.got),
         None => Err("it was not attacked".to_owned()),
@@ -199,15 +228,32 @@ mod tests {
     #[test]
     fn what_is_not_seen_is_absent() {
         let bare = Seen { status: fields("Uid:\t0\t0\t0\t0\n"), own_uid: "0".to_owned(), ..Seen::default() };
+        let evidence = Evidence { seen: &bare, probes: "", attacks: &[], proofs: &[] };
         for &layer in Layer::ALL {
-            let found = judge(layer, &bare, "", &[]);
-            match layer {
-                Layer::LandlockZygote | Layer::LandlockChild | Layer::ParentDeath => {
-                    assert!(matches!(found, Ok(Proof::Claimed(_))), "{layer:?}");
-                }
-                _ => assert!(found.is_err(), "{layer:?}: {found:?}"),
-            }
+            assert!(judge(layer, &evidence).is_err(), "{layer:?}");
         }
+    }
+
+    #[test]
+    fn the_zygote_s_own_attacks_count_as_they_ended() {
+        let seen = Seen { status: fields("Uid:\t0\t0\t0\t0\n"), ..Seen::default() };
+        let found = |held| {
+            let proofs = [Proof { layer: Layer::LandlockChild, held, words: "words".to_owned() }];
+            judge(Layer::LandlockChild, &Evidence { seen: &seen, probes: "", attacks: &[], proofs: &proofs })
+        };
+        assert_eq!(found(Held::Wholly), Ok(Finding::Whole("words".to_owned())));
+        assert_eq!(found(Held::Partly), Ok(Finding::Part("words".to_owned())));
+        assert_eq!(found(Held::Not), Err("claimed, but words".to_owned()));
+    }
+
+    #[test]
+    fn what_an_ordinary_user_cannot_see_is_told_from_inside() {
+        let seen = Seen { status: fields("Uid:\t1\t1\t1\t1\n"), ..Seen::default() };
+        let found =
+            |probes| judge(Layer::Descriptors, &Evidence { seen: &seen, probes, attacks: &[], proofs: &[] });
+        assert!(found("fds: [0, 1, 2, 3]\n").is_ok());
+        assert!(found("fds: [0, 1, 2, 3, 7]\n").is_err());
+        assert!(found("").is_err());
     }
 
     #[test]

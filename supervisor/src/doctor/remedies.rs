@@ -21,9 +21,12 @@ pub(super) fn of(layer: Layer) -> Option<&'static str> {
             "let lazaret make cgroups with the memory controller: run it as a systemd unit or scope with \
              Delegate=yes, or start it as root"
         }
-        Layer::Uid => "start lazaret as root, or leave it: the other layers do not depend on it",
+        Layer::Uid => {
+            "start lazaret as the machine's root, or leave it: the other layers do not depend on it"
+        }
         Layer::LandlockZygote | Layer::LandlockChild => {
-            "boot a kernel of 5.13 or newer with landlock among the security modules (lsm=landlock,…)"
+            "boot a kernel of 5.13 or newer (6.12 for sockets and signals) with landlock among the security modules \
+             (lsm=landlock,…)"
         }
         Layer::SeccompZygote | Layer::SeccompChild | Layer::SeccompListener => {
             "use a kernel of 5.0 or newer with CONFIG_SECCOMP_FILTER; no other process may hold a listener on lazaret"

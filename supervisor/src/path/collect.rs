@@ -7,8 +7,9 @@ use crate::fault_point::{self, Point};
 use crate::pool::{Flow, Receiver};
 use crate::rules::budget::Budget;
 use crate::rules::fault::Fault;
+use crate::rules::identify::identify;
 use sha2::{Digest, Sha256};
-use shared::{Answer, ContentHash, MemberEnd, MemberHead, MemberKind, Metadata};
+use shared::{Answer, ContentHash, Format, MemberEnd, MemberHead, MemberKind, Metadata};
 use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
@@ -36,8 +37,8 @@ pub struct Member {
 pub struct Spooled {
     pub range: Range<u64>,
     pub sha256: ContentHash,
-    /// The first bytes.
-    pub head: Vec<u8>,
+    /// What its first bytes say it is. They are not held: there may be very many members.
+    pub format: Format,
 }
 
 impl Spooled {
@@ -61,6 +62,8 @@ pub struct Collector<'a> {
     spool: Option<Spool>,
     /// A copy: bounds what is spooled. What counts is the replay in order, see [`super::tree`].
     budget: Budget,
+    /// Whether the fault language is a format here.
+    faults: bool,
     names: HashMap<Vec<u8>, u32>,
     open: Option<Open>,
 }
@@ -75,7 +78,7 @@ struct Open {
 
 impl<'a> Collector<'a> {
     /// Spools into a file of its own below `folder`, at most what `budget` has left.
-    pub fn new(folder: &'a Path, budget: Budget) -> Self {
+    pub fn new(folder: &'a Path, budget: Budget, faults: bool) -> Self {
         Collector {
             text: String::new(),
             metadata: None,
@@ -85,6 +88,7 @@ impl<'a> Collector<'a> {
             folder,
             spool: None,
             budget,
+            faults,
             names: HashMap::new(),
             open: None,
         }
@@ -137,15 +141,14 @@ impl<'a> Collector<'a> {
             *next += 1;
             *next - 1
         };
+        let range = open.start..self.spooled();
+        let size = range.end - range.start;
+        let format = identify(&open.first, size, &open.head.name, self.faults).format;
         self.members.push(Member {
             head: open.head,
             occurrence,
             position,
-            bytes: Spooled {
-                range: open.start..self.spooled(),
-                sha256: ContentHash(open.hash.finalize().into()),
-                head: open.first,
-            },
+            bytes: Spooled { range, sha256: ContentHash(open.hash.finalize().into()), format },
             refusal,
             over,
         });

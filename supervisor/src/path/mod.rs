@@ -25,8 +25,10 @@ use collect::{Collector, Member, Spooled};
 use shared::format::Role;
 use shared::{ContentHash, End, Format, Limits, Metadata, Refused, Work, versions};
 use spool::Spool;
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -128,7 +130,7 @@ pub async fn carry(means: &Means, record: &Record, place: &Place, errand: Errand
     if let Some(fault) = unread(known.format, &means.settings) {
         return failed(facts, fault);
     }
-    let mut collector = Collector::new(&means.spool, budget);
+    let mut collector = Collector::new(&means.spool, budget, means.settings.cage.faults);
     let ending = extract(means, had, known.format, name, errand, &mut collector).await;
     if let Some(error) = collector.broken.take() {
         return broken(error);
@@ -180,7 +182,11 @@ fn member(means: &Means, spool: Option<&Spool>, bytes: &Spooled) -> io::Result<H
         Some(spool) => spool.document(&bytes.range, means.memory_cap, &means.spool)?,
         None => fetch::sealed(&[])?,
     };
-    Ok(Had { document, size: bytes.size(), sha256: bytes.sha256, stat: None, head: bytes.head.clone() })
+    let file = File::from(document);
+    let length = usize::try_from(bytes.size()).unwrap_or(fetch::HEAD).min(fetch::HEAD);
+    let mut head = vec![0; length];
+    file.read_exact_at(&mut head, 0)?;
+    Ok(Had { document: file.into(), size: bytes.size(), sha256: bytes.sha256, stat: None, head })
 }
 
 async fn extract(

@@ -13,7 +13,6 @@ use super::{Came, Carried, Errand, Place, carry};
 use crate::ledger::{Change, Event, Record, Seen, Settle, SourceRow, Stat, Within};
 use crate::rules::budget::Budget;
 use crate::rules::fault::{Evidence, Fault, Limit};
-use crate::rules::identify::identify;
 use crate::rules::kind::{Kind, Stage, State, Why};
 use crate::run::RunError;
 use crate::run::desk::Desk;
@@ -298,9 +297,8 @@ impl Tree {
     /// members are left out.
     fn too_deep(&self, identity: &shared::Identity, member: &Member) -> Result<(), Fault> {
         let around = u32::try_from(identity.depth()).unwrap_or(u32::MAX);
-        let faults = self.desk.means.settings.cage.faults;
-        let format = identify(&member.bytes.head, member.bytes.size(), &member.head.name, faults).format;
-        let opened = if format.role() == Role::Archive { around } else { around.saturating_sub(1) };
+        let opened =
+            if member.bytes.format.role() == Role::Archive { around } else { around.saturating_sub(1) };
         self.budget.enter_container(opened)
     }
 

@@ -10,6 +10,9 @@ use shared::{Answer, End, Layers};
 /// [`BYTES_PER_FRAME`] of its limit on output.
 const FRAMES_FREE: u64 = 65_536;
 const BYTES_PER_FRAME: u64 = 32;
+/// What members are called, and the words in which they fail, is held until their container has come to rest: so many
+/// bytes of it are free, and so many more as the limit on output.
+const HEADS_FREE: u64 = 16 << 20;
 /// A frame with less data than this carries next to nothing.
 const SMALL: usize = 1 << 10;
 
@@ -39,6 +42,7 @@ pub(super) struct Conversation {
     members: u64,
     text_bytes: u64,
     output: u64,
+    heads: u64,
     small_frames: u64,
     /// Whole frames so far, of any kind.
     pub(super) frames: u64,
@@ -57,6 +61,7 @@ impl Conversation {
             members: 0,
             text_bytes: 0,
             output: 0,
+            heads: 0,
             small_frames: 0,
             frames: 0,
         }
@@ -74,6 +79,10 @@ impl Conversation {
             self.small_frames += price.frames;
             if self.output > self.output_max {
                 return Err(Halt::Bytes(self.output));
+            }
+            self.heads += price.heads;
+            if self.heads > HEADS_FREE.saturating_add(self.output_max) {
+                return Err(Halt::Bytes(self.output + self.heads));
             }
             if self.small_frames > self.frames_max {
                 return Err(Halt::Frames(self.small_frames));
@@ -133,6 +142,7 @@ impl Conversation {
 /// What a frame counts for.
 struct Price {
     output: u64,
+    heads: u64,
     frames: u64,
 }
 
@@ -142,6 +152,10 @@ impl Price {
             Kind::Text | Kind::Metadata => length as u64,
             _ => 0,
         };
+        let heads = match kind {
+            Kind::Member | Kind::MemberEnd => length as u64,
+            _ => 0,
+        };
         let frames = match kind {
             // The receiver counts members, and each has a beginning, an end and one piece of data that may be small.
             Kind::Member | Kind::MemberEnd => 0,
@@ -149,7 +163,7 @@ impl Price {
             Kind::Text if length >= SMALL => 0,
             _ => 1,
         };
-        Price { output, frames }
+        Price { output, heads, frames }
     }
 }
 
@@ -309,6 +323,22 @@ mod tests {
         conversation.take(&member(), &mut kept).unwrap();
         let pieces = (0..2 * most).find_map(|_| conversation.take(&data(b"a"), &mut kept).err());
         assert_eq!(pieces, Some(Halt::Frames(most + 1)));
+    }
+
+    #[test]
+    fn long_names_of_members_are_limited() {
+        let mut conversation = Conversation::new(NONCE, 1000);
+        let mut kept = Kept::default();
+        conversation.take(&locked(), &mut kept).unwrap();
+        let head = MemberHead { name: vec![b'n'; 16 << 10], kind: MemberKind::File, mtime: None };
+        let payload = encode(&head);
+        let member = [raw(Kind::Member, &payload), member_end()].concat();
+        let each = (payload.len() + encode(&MemberEnd::Whole).len()) as u64;
+        let fit = (HEADS_FREE + 1000) / each;
+        for _ in 0..fit {
+            conversation.take(&member, &mut kept).unwrap();
+        }
+        assert!(matches!(conversation.take(&member, &mut kept), Err(Halt::Bytes(_))));
     }
 
     #[test]

@@ -188,6 +188,12 @@ impl Lease {
         self.slot.as_mut().expect("there is a slot for each permit").run(job, receiver).await
     }
 
+    /// How the zygote's attacks on itself ended, for `doctor`.
+    pub(crate) fn proofs(&self) -> Vec<shared::ask::Proof> {
+        let zygote = self.slot.as_ref().and_then(|slot| slot.zygote.as_ref());
+        zygote.map_or_else(Vec::new, |zygote| zygote.proofs.clone())
+    }
+
     /// The process id of the slot's zygote, for tests and `doctor`.
     pub fn zygote_pid(&self) -> Option<i32> {
         self.slot.as_ref()?.zygote.as_ref().map(|zygote| zygote.pid)

@@ -204,6 +204,7 @@ impl Slot {
             cpu_ms,
             peak_rss_kib,
             wall_ms: millis(started.elapsed()),
+            document_bytes: job.size,
             limits: job.limits,
             recording: if died { read_recorder(&self.recorder) } else { Recording::default() },
             stream,

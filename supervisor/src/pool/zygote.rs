@@ -8,7 +8,7 @@ use crate::settings::Cage;
 use crate::sys;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
-use shared::ask::{Hello, PROTOCOL, Reply};
+use shared::ask::{Hello, PROTOCOL, Proof, Reply};
 use shared::{Layer, Layers};
 use std::ffi::CString;
 use std::io;
@@ -46,6 +46,7 @@ pub(super) struct Zygote {
     pub(super) leaf: Option<Leaf>,
     pub(super) layers: Layers,
     pub(super) absent: Vec<(Layer, String)>,
+    pub(super) proofs: Vec<Proof>,
     pub(super) touched_kib: u64,
     pub(super) code_base: u64,
     pub(super) children: u32,
@@ -102,6 +103,7 @@ impl Zygote {
             leaf: None,
             layers: Layers::NONE,
             absent: Vec::new(),
+            proofs: Vec::new(),
             touched_kib: 0,
             code_base: 0,
             children: 0,
@@ -143,7 +145,7 @@ impl Zygote {
 
     fn settle(&mut self, reply: Reply, descriptors: Vec<OwnedFd>, program: &Path) -> Result<(), PoolError> {
         match reply {
-            Reply::Ready { protocol, layers, absent, touched_kib, code_base } => {
+            Reply::Ready { protocol, layers, absent, proofs, touched_kib, code_base } => {
                 if protocol != PROTOCOL {
                     return Err(PoolError::Version {
                         path: program.to_owned(),
@@ -157,6 +159,7 @@ impl Zygote {
                 // Whether there is a cgroup is known here alone.
                 self.layers = self.layers.union(layers.without(Layer::Cgroup));
                 self.absent.extend(absent.into_iter().filter(|(layer, _)| *layer != Layer::Cgroup));
+                self.proofs = proofs;
                 self.touched_kib = touched_kib;
                 self.code_base = code_base;
                 Ok(())

@@ -10,6 +10,8 @@ const NULL_PAGES: u64 = 64 << 10;
 /// A fault this near to the stack pointer, or this far below the stack's end, is the stack's own.
 const STACK_REACH: u64 = 64 << 10;
 const GUARD: u64 = 1 << 20;
+/// Memory that a child has from its zygote and for its stack, beside what it allocates, in bytes.
+const INHERITED: u64 = 16 << 20;
 
 /// A panic that was caught at the top.
 pub(super) fn panic(recording: &Recording) -> Fault {
@@ -75,8 +77,11 @@ fn starved(death: &Death) -> Fault {
     fault
 }
 
+/// By its own allocator's account, or by the kernel's: what lies above the whole budget did not come from that allocator.
 fn nearly_full(death: &Death) -> bool {
-    death.recording.alloc_peak.saturating_mul(10) >= death.limits.memory.saturating_mul(9)
+    let own = death.recording.alloc_peak.saturating_mul(10) >= death.limits.memory.saturating_mul(9);
+    let explained = death.limits.memory.saturating_add(death.document_bytes).saturating_add(INHERITED);
+    own || death.peak_rss_kib.saturating_mul(1024) >= explained
 }
 
 /// Whether a fault in memory is the stack's: near the stack pointer, or in the guard below the stack.

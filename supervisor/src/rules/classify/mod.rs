@@ -13,7 +13,7 @@ mod tests;
 
 use super::fault::{Evidence, Fault, Limit};
 use super::kind::{Kind, Stage};
-use shared::recorder::{EXIT_PANIC, EXIT_SETUP, EXIT_TRAPPED, Recording};
+use shared::recorder::{EXIT_PANIC, EXIT_SETUP, EXIT_TRAPPED, Recording, Step};
 use shared::{End, Layers};
 
 /// Of [`shared::Limits`] what concerns one child. Bytes and milliseconds.
@@ -103,6 +103,8 @@ pub struct Death {
     pub cpu_ms: u64,
     pub peak_rss_kib: u64,
     pub wall_ms: u64,
+    /// Bytes of the document, which the child has mapped.
+    pub document_bytes: u64,
     pub limits: JobLimits,
     pub recording: Recording,
     pub stream: Stream,
@@ -210,7 +212,9 @@ fn exited(death: &Death, status: i32) -> Fault {
 fn setup(recording: &Recording, status: i32) -> Fault {
     match recording.setup {
         Some((step, errno)) if status == EXIT_SETUP => {
-            let mut fault = lost(&format!("setup.{step}"), format!("step {step} of the cage's setup failed"));
+            let name = Step::of(step).map_or("unknown", Step::name);
+            let mut fault =
+                lost(&format!("setup.{name}"), format!("the step {name} of the cage's setup failed"));
             fault.evidence.errno = Some(errno_name(errno));
             fault
         }

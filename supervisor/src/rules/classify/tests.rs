@@ -27,6 +27,7 @@ fn death(wait: Wait) -> Death {
         cpu_ms: 10,
         peak_rss_kib: 4096,
         wall_ms: 100,
+        document_bytes: 0,
         limits: JobLimits { wall_ms: 4000, stalled_ms: 1000, cpu_ms: 1000, memory: 64 * MIB, output: MIB },
         recording: Recording { mapped: true, ..Recording::default() },
         stream: Stream { locked: true, ended: None, broken: Some("no_end") },
@@ -114,7 +115,7 @@ fn every_way_to_die_has_its_name() {
             "setup with its step",
             unlocked(exited(EXIT_SETUP)).with(|death| death.recording.setup = Some((8, 1))),
             Kind::WorkerLost,
-            "setup.8",
+            "setup.landlock",
         ),
         ("crash in setup", unlocked(killed(libc::SIGSEGV)), Kind::WorkerLost, "setup.signal"),
         ("panic in setup", unlocked(exited(EXIT_PANIC)), Kind::WorkerLost, "setup.exit"),
@@ -381,6 +382,21 @@ fn evidence_is_complete() {
         .evidence
         .inferred
     );
+}
+
+#[test]
+fn memory_of_no_allocator_is_told_by_the_kernel_s_count() {
+    let null = |kib, document| {
+        fault(&crashed(libc::SIGSEGV, |crash| crash.address = 0).with(|death| {
+            death.peak_rss_kib = kib;
+            death.document_bytes = document;
+        }))
+    };
+    // The budget is 64 MiB, and 16 MiB are not the document's doing.
+    assert_eq!(null(79 << 10, 0).kind, Kind::CrashSegv);
+    assert_eq!(null(80 << 10, 0).kind, Kind::MemoryLimit);
+    assert!(null(80 << 10, 0).evidence.inferred);
+    assert_eq!(null(80 << 10, MIB).kind, Kind::CrashSegv, "a large document is mapped, not allocated");
 }
 
 fn any_recording() -> impl Strategy<Value = Recording> {
