@@ -104,7 +104,7 @@ impl Tree {
             let Some(front) = under_way.pop_front() else { return Ok(()) };
             match front {
                 UnderWay::Count { entries, bytes } => self.budget.carry_over(entries, bytes),
-                UnderWay::Node(node, task) => self.finish(*node, task).await?,
+                UnderWay::Node(node, carrying) => self.finish(*node, carrying).await?,
             }
         }
     }
@@ -117,15 +117,15 @@ impl Tree {
         let (desk, budget, alone) = (self.desk.clone(), self.budget.clone(), self.alone);
         let own = (*node).clone();
         let task = tokio::spawn(async move { take(&desk, own, budget, alone).await });
-        UnderWay::Node(node, task)
+        UnderWay::Node(node, Carrying(task))
     }
 
     async fn finish(
         &mut self,
         node: Node,
-        task: JoinHandle<Result<Option<Taken>, Halt>>,
+        mut carrying: Carrying,
     ) -> Result<(), Halt> {
-        let taken = match task.await {
+        let taken = match (&mut carrying.0).await {
             Ok(taken) => taken?,
             Err(error) if error.is_panic() => return self.desk.panicked(&node.record, error).await,
             Err(_) => return Err(RunError::Ended),
@@ -429,8 +429,17 @@ impl Tree {
 }
 
 enum UnderWay {
-    Node(Box<Node>, JoinHandle<Result<Option<Taken>, Halt>>),
+    Node(Box<Node>, Carrying),
     Count { entries: u64, bytes: u64 },
+}
+
+/// A document that is being carried. Where its tree ends early this does as well, and its child with it.
+struct Carrying(JoinHandle<Result<Option<Taken>, Halt>>);
+
+impl Drop for Carrying {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// What a container's child gave beside the members.

@@ -54,7 +54,8 @@ impl Connector<'_> {
         self.alone(&sources).await?;
         let recorded = Arc::new(Notify::new());
         self.listing.store(true, Ordering::Relaxed);
-        let mut listing = Some(self.begin_listing(recorded.clone()));
+        let given_up = GivenUp::default();
+        let mut listing = Some(self.begin_listing(recorded.clone(), given_up.0.clone()));
         let mut listed = Listed::default();
         let mut work = Work::new(sources);
         loop {
@@ -82,14 +83,19 @@ impl Connector<'_> {
         }
     }
 
-    fn begin_listing(&self, recorded: Arc<Notify>) -> tokio::task::JoinHandle<Result<Listed, ListingError>> {
-        let (desk, source, state) = (self.desk.clone(), self.source.clone(), self.state.clone());
+    fn begin_listing(
+        &self,
+        recorded: Arc<Notify>,
+        given_up: Arc<AtomicBool>,
+    ) -> tokio::task::JoinHandle<Result<Listed, ListingError>> {
+        // Not the desk: a listing that hangs must not keep the writer waiting for it.
+        let (ledger, readers, settings) =
+            (self.desk.ledger.clone(), self.desk.readers.clone(), self.desk.means.settings.clone());
+        let (source, state) = (self.source.clone(), self.state.clone());
         let (accept_deletions, seen, orders) =
             (self.accept_deletions, self.listed.clone(), self.orders.clone());
-        let runtime = tokio::runtime::Handle::current();
         tokio::task::spawn_blocking(move || {
-            let reader = desk.readers.open().map_err(ListingError::Ledger)?;
-            let settings = &desk.means.settings;
+            let reader = readers.open().map_err(ListingError::Ledger)?;
             let listing = Listing {
                 source: &source,
                 reader: &reader,
@@ -103,14 +109,14 @@ impl Connector<'_> {
             let mut trouble = None;
             let outcome = folder::list(&listing, &mut |events, items| {
                 seen.store(items, Ordering::Relaxed);
-                if orders.is_stopped() {
+                if orders.is_stopped() || given_up.load(Ordering::Relaxed) {
                     return ControlFlow::Break(());
                 }
                 if events.is_empty() {
                     return ControlFlow::Continue(());
                 }
                 fault_point::reach(Point::Listing);
-                match runtime.block_on(desk.ledger.append(events, Durability::Journal)) {
+                match ledger.append_blocking(events, Durability::Journal) {
                     Ok(_) => {
                         recorded.notify_one();
                         ControlFlow::Continue(())
@@ -260,6 +266,16 @@ impl Connector<'_> {
             self.plant(work, record).await?;
         }
         Ok(!work.trees.is_empty())
+    }
+}
+
+/// Tells the listing, which nobody can abort, that the connector has ended.
+#[derive(Default)]
+struct GivenUp(Arc<AtomicBool>);
+
+impl Drop for GivenUp {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
