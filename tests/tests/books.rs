@@ -39,7 +39,7 @@ fn bytes(state: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
             let name = path.file_name().expect("an entry has a name").to_string_lossy().into_owned();
             if path.is_dir() {
                 folders.push(path);
-            } else if name != "lock" && !name.ends_with("-shm") {
+            } else if path.is_file() && name != "lock" && !name.ends_with("-shm") {
                 let bytes = std::fs::read(&path).expect("the file can be read");
                 if !(name.ends_with("-wal") && bytes.is_empty()) {
                     files.insert(path, bytes);
@@ -115,10 +115,18 @@ fn a_state_folder_of_a_newer_version_is_left_alone() {
     db.pragma_update(None, "user_version", 1000).unwrap();
     db.close().unwrap();
     let before = bytes(&scratch.state());
-    for said in [scratch.run(), scratch.call(&["status"]), scratch.call(&["list"]), scratch.call(&["search", "harbour"])]
-    {
+    for said in [
+        scratch.run(),
+        scratch.call(&["status"]),
+        scratch.call(&["list"]),
+        scratch.call(&["search", "harbour"]),
+    ] {
         let said = said.ended(1);
-        assert!(said.stderr.contains("ledger.sqlite was made by a newer lazaret (schema 1000"), "{}", said.stderr);
+        assert!(
+            said.stderr.contains("ledger.sqlite was made by a newer lazaret (schema 1000"),
+            "{}",
+            said.stderr
+        );
     }
     assert_eq!(bytes(&scratch.state()), before);
 }
@@ -127,8 +135,11 @@ fn a_state_folder_of_a_newer_version_is_left_alone() {
 fn a_damaged_page_is_found_after_an_unclean_end_and_nothing_is_written() {
     let mut scratch = ingested();
     let db = Connection::open(ledger(&scratch)).unwrap();
-    let page: i64 =
-        db.query_row("SELECT rootpage FROM sqlite_schema WHERE name = 'documents_by_path'", [], |row| row.get(0)).unwrap();
+    let page: i64 = db
+        .query_row("SELECT rootpage FROM sqlite_schema WHERE name = 'documents_by_path'", [], |row| {
+            row.get(0)
+        })
+        .unwrap();
     let size: i64 = db.query_row("PRAGMA page_size", [], |row| row.get(0)).unwrap();
     db.close().unwrap();
     scratch.put("new.txt", "One more letter.\n");
@@ -179,7 +190,11 @@ fn a_second_supervisor_is_told_who_is_at_work() {
     let first = started(&scratch);
     until_something_is_in_flight(&scratch);
     let second = scratch.run().ended(1);
-    assert!(second.stderr.contains(&format!("in use by another run (process {})", first.id())), "{}", second.stderr);
+    assert!(
+        second.stderr.contains(&format!("in use by another run (process {})", first.id())),
+        "{}",
+        second.stderr
+    );
     signal(&first, nix::sys::signal::Signal::SIGKILL);
     assert_eq!(ended(first).status, 137);
     // The lock heals by itself: the next run is not refused.
@@ -338,11 +353,69 @@ fn noise(seed: u64, length: usize) -> String {
 }
 
 const WORDS: [&str; 64] = [
-    "anchor", "ballast", "barge", "beacon", "berth", "bollard", "bow", "breaker", "buoy", "cabin", "cable", "canal",
-    "captain", "cargo", "chain", "chart", "coast", "compass", "crane", "crew", "current", "deck", "dock", "drift",
-    "ebb", "ferry", "fleet", "fog", "gale", "gangway", "hatch", "haven", "helm", "hull", "jetty", "keel", "lantern",
-    "ledger", "lighthouse", "lock", "mast", "mooring", "net", "oar", "pier", "pilot", "port", "quay", "raft", "reef",
-    "rope", "rudder", "sail", "salt", "shoal", "shore", "sluice", "stern", "storm", "surge", "tide", "wharf", "winch",
+    "anchor",
+    "ballast",
+    "barge",
+    "beacon",
+    "berth",
+    "bollard",
+    "bow",
+    "breaker",
+    "buoy",
+    "cabin",
+    "cable",
+    "canal",
+    "captain",
+    "cargo",
+    "chain",
+    "chart",
+    "coast",
+    "compass",
+    "crane",
+    "crew",
+    "current",
+    "deck",
+    "dock",
+    "drift",
+    "ebb",
+    "ferry",
+    "fleet",
+    "fog",
+    "gale",
+    "gangway",
+    "hatch",
+    "haven",
+    "helm",
+    "hull",
+    "jetty",
+    "keel",
+    "lantern",
+    "ledger",
+    "lighthouse",
+    "lock",
+    "mast",
+    "mooring",
+    "net",
+    "oar",
+    "pier",
+    "pilot",
+    "port",
+    "quay",
+    "raft",
+    "reef",
+    "rope",
+    "rudder",
+    "sail",
+    "salt",
+    "shoal",
+    "shore",
+    "sluice",
+    "stern",
+    "storm",
+    "surge",
+    "tide",
+    "wharf",
+    "winch",
     "yard",
 ];
 
@@ -351,7 +424,8 @@ fn a_disk_that_fills_up_stops_the_run_and_the_next_one_goes_on() {
     let scratch = Scratch::new(PROGRAMS);
     let state = scratch.state();
     std::fs::create_dir_all(&state).unwrap();
-    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=12m", "lazaret-test"]).arg(&state).output();
+    let mounted =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=12m", "lazaret-test"]).arg(&state).output();
     if !mounted.is_ok_and(|output| output.status.success()) {
         eprintln!("skipped: only root, where it may mount, can make a disk that is full");
         return;
@@ -369,7 +443,10 @@ fn a_disk_that_fills_up_stops_the_run_and_the_next_one_goes_on() {
     assert!(larger.success());
     let status = scratch.status();
     assert_eq!(status["balanced"], true, "{status}");
-    assert!(status["total"]["indexed"].as_u64().unwrap() < COUNT as u64, "it stopped in the middle: {status}");
+    assert!(
+        status["total"]["indexed"].as_u64().unwrap() < COUNT as u64,
+        "it stopped in the middle: {status}"
+    );
     for state in ["retrying", "quarantined", "suspect", "excluded"] {
         assert_eq!(status["total"][state], 0, "nothing is put down to the documents: {status}");
     }
@@ -416,7 +493,8 @@ fn a_connector_that_reaches_its_deadline_is_aborted_and_the_next_one_does_not_st
     assert!(said.stderr.contains("the connector slow has reached its deadline of 1"), "{}", said.stderr);
     all_put_back(&scratch);
     let status = scratch.status();
-    let other = status["sources"].as_array().unwrap().iter().find(|source| source["name"] == "other").unwrap();
+    let other =
+        status["sources"].as_array().unwrap().iter().find(|source| source["name"] == "other").unwrap();
     assert_eq!(other["discovered"], 0, "{status}");
 }
 
@@ -433,7 +511,11 @@ fn a_run_in_which_nothing_moves_is_aborted_and_what_was_in_flight_is_put_back() 
 /// Everything is pending, as if nothing had been begun.
 fn all_put_back(scratch: &Scratch) {
     let status = scratch.status();
-    assert_eq!((&status["balanced"], &status["total"]["pending"]), (&Value::Bool(true), &3.into()), "{status}");
+    assert_eq!(
+        (&status["balanced"], &status["total"]["pending"]),
+        (&Value::Bool(true), &3.into()),
+        "{status}"
+    );
     for (path, record) in scratch.list() {
         assert_eq!((&record["attempts"], &record["kind"]), (&0.into(), &Value::Null), "{path}");
     }

@@ -51,9 +51,11 @@ fn events(scratch: &Scratch) -> i64 {
 /// How often a stage took a document in hand.
 fn starts(scratch: &Scratch) -> i64 {
     let db = rusqlite::Connection::open(scratch.state().join("ledger.sqlite")).unwrap();
-    db.query_row("SELECT count(*) FROM events WHERE change LIKE '{\"started\"%' OR change LIKE '{\"Started\"%'", [], |row| {
-        row.get(0)
-    })
+    db.query_row(
+        "SELECT count(*) FROM events WHERE change LIKE '{\"started\"%' OR change LIKE '{\"Started\"%'",
+        [],
+        |row| row.get(0),
+    )
     .unwrap()
 }
 
@@ -124,7 +126,11 @@ fn nobody_can_start(scratch: &Scratch) -> bool {
     if nix::unistd::geteuid().is_root() {
         command.uid(65534).gid(65534);
     }
-    let started = command.arg("--version").stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).status();
+    let started = command
+        .arg("--version")
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .status();
     if started.is_err() {
         eprintln!("skipped: an ordinary user cannot start {} ({})", PROGRAMS.worker, scratch.path.display());
     }
@@ -147,20 +153,24 @@ fn names_that_are_no_text_are_kept_byte_by_byte() {
         std::fs::write(source.join(OsStr::from_bytes(name)), LETTER).unwrap();
     }
     std::fs::write(source.join("n".repeat(255)), LETTER).unwrap();
+    scratch.put("odd!/in.txt", LETTER);
     scratch.run().ended(0);
     let records = scratch.list();
-    assert_eq!(records.len(), 7);
+    assert_eq!(records.len(), 8);
     for (path, record) in &records {
         assert_eq!(record["state"], "indexed", "{path:?}");
         assert_eq!(scratch.text(record["id"].as_str().unwrap()).trim(), LETTER.trim(), "{path:?}");
     }
-    for path in ["a\nb.txt", "e\u{301}.txt", "\u{e9}.txt", "bang!!.txt", "escape-\u{1b}[31m.txt"] {
+    for path in
+        ["a\nb.txt", "e\u{301}.txt", "\u{e9}.txt", "bang!.txt", "odd!!/in.txt", "escape-\u{1b}[31m.txt"]
+    {
         assert_eq!(records[path]["path_bytes"], Value::Null, "{path:?}");
     }
-    let bad = records.values().find(|record| record["path_bytes"] != Value::Null).expect("one name is no UTF-8");
+    let bad =
+        records.values().find(|record| record["path_bytes"] != Value::Null).expect("one name is no UTF-8");
     assert_eq!(bad["path_bytes"], "YmFkLfEtbmFtZS50eHQ=");
     let table = scratch.call(&["list"]).ended(0).stdout;
-    assert!(!table.contains('\u{1b}') && table.lines().count() >= 8, "one line a document: {table}");
+    assert!(!table.contains('\u{1b}') && table.lines().count() >= 9, "one line a document: {table}");
     let silent = events(&scratch);
     scratch.run().ended(0);
     assert_eq!(events(&scratch), silent);
@@ -207,7 +217,12 @@ fn what_is_no_regular_file_is_one_record_and_is_not_opened() {
     std::fs::hard_link(source.join("d/good.txt"), source.join("hard.txt")).unwrap();
     scratch.run().ended(0);
     let records = scratch.list();
-    let found: Vec<_> = records.iter().map(|(path, record)| (path.as_str(), record["state"].as_str().unwrap(), record["kind"].as_str().unwrap_or("-"))).collect();
+    let found: Vec<_> = records
+        .iter()
+        .map(|(path, record)| {
+            (path.as_str(), record["state"].as_str().unwrap(), record["kind"].as_str().unwrap_or("-"))
+        })
+        .collect();
     assert_eq!(
         found,
         [
@@ -246,9 +261,6 @@ fn what_cannot_be_read_is_a_gap_and_its_siblings_go_on() {
     let directory = scratch.source().join("a_directory");
     std::fs::set_permissions(&directory, Permissions::from_mode(0)).unwrap();
     std::fs::set_permissions(&closed, Permissions::from_mode(0)).unwrap();
-    if !nix::unistd::geteuid().is_root() {
-        assert!(std::fs::read(&closed).is_err());
-    }
     scratch.put("z/new.txt", LETTER);
     for _ in 0..2 {
         as_nobody(&scratch, &["run", source]).ended(0);
@@ -391,7 +403,8 @@ fn a_deleted_file_is_a_tombstone_and_is_not_found_any_more() {
 #[test]
 fn a_container_takes_its_members_along_and_brings_them_back() {
     let scratch = new();
-    let path = scratch.put("box.zip", zip(&[("one.txt", "The harbour, one.\n"), ("d/two.txt", "The harbour, two.\n")]));
+    let path = scratch
+        .put("box.zip", zip(&[("one.txt", "The harbour, one.\n"), ("d/two.txt", "The harbour, two.\n")]));
     scratch.run().ended(0);
     assert_eq!(paths_found(&scratch, "harbour"), ["box.zip!/d/two.txt", "box.zip!/one.txt"]);
     let ids: Vec<Value> = scratch.list().values().map(|record| record["id"].clone()).collect();
@@ -415,10 +428,24 @@ fn a_container_takes_its_members_along_and_brings_them_back() {
 #[test]
 fn a_container_with_new_bytes_settles_its_members_one_by_one() {
     let scratch = new();
-    scratch.put("box.zip", zip(&[("same.txt", "The harbour, as ever.\n"), ("edited.txt", "The harbour, before.\n"), ("lost.txt", "The harbour, lost.\n")]));
+    scratch.put(
+        "box.zip",
+        zip(&[
+            ("same.txt", "The harbour, as ever.\n"),
+            ("edited.txt", "The harbour, before.\n"),
+            ("lost.txt", "The harbour, lost.\n"),
+        ]),
+    );
     scratch.run().ended(0);
     let before = scratch.list();
-    scratch.put("box.zip", zip(&[("same.txt", "The harbour, as ever.\n"), ("edited.txt", "The lighthouse, after.\n"), ("new.txt", "The harbour, new.\n")]));
+    scratch.put(
+        "box.zip",
+        zip(&[
+            ("same.txt", "The harbour, as ever.\n"),
+            ("edited.txt", "The lighthouse, after.\n"),
+            ("new.txt", "The harbour, new.\n"),
+        ]),
+    );
     scratch.run().ended(0);
     let after = scratch.list();
     assert_eq!(after["box.zip!/same.txt"], before["box.zip!/same.txt"], "not touched at all");
@@ -516,7 +543,10 @@ fn a_root_that_comes_up_empty_is_one_alert_and_deletes_nothing() {
     std::fs::create_dir(&source).unwrap();
     for _ in 0..2 {
         let said = scratch.run().ended(0);
-        assert_eq!(said.stdout.matches("the root is empty: 5 documents are missing and none is deleted").count(), 1);
+        assert_eq!(
+            said.stdout.matches("the root is empty: 5 documents are missing and none is deleted").count(),
+            1
+        );
         assert_eq!((total(&scratch, "indexed"), total(&scratch, "deleted")), (5, 0));
         assert_eq!(paths_found(&scratch, "harbour").len(), 5);
     }
@@ -586,7 +616,8 @@ fn files_that_vanish_between_listing_and_fetch_are_no_storm_of_errors() {
     for n in 0..8 {
         scratch.put(&format!("a{n}.fault"), slow.replace("slowly", &format!("slowly, {n}")));
     }
-    let doomed: Vec<_> = (0..100).map(|n| scratch.put(&format!("z/{n:03}.txt"), format!("Number {n}.\n"))).collect();
+    let doomed: Vec<_> =
+        (0..100).map(|n| scratch.put(&format!("z/{n:03}.txt"), format!("Number {n}.\n"))).collect();
     let mut run = scratch.start();
     let since = std::time::Instant::now();
     loop {
@@ -623,7 +654,8 @@ fn sources_are_apart_and_run_in_order() {
         std::fs::write(root.join("same.txt"), format!("A letter about the {word}.\n")).unwrap();
     }
     let settings = scratch.path.join("settings.toml");
-    let connector = |name: &str, path: &Path| format!("[[connector]]\nname = '{name}'\npath = '{}'\n", path.display());
+    let connector =
+        |name: &str, path: &Path| format!("[[connector]]\nname = '{name}'\npath = '{}'\n", path.display());
     std::fs::write(&settings, connector("second", &two) + &connector("first", &one)).unwrap();
     scratch.call(&["run", "--config", settings.to_str().unwrap()]).ended(0);
     let of = |name: &str| {
@@ -633,10 +665,16 @@ fn sources_are_apart_and_run_in_order() {
     };
     let (first, second) = (of("first"), of("second"));
     assert_ne!(first["id"], second["id"]);
-    assert!(second["last_attempt"].as_str().unwrap() < first["first_seen"].as_str().unwrap(), "strictly in order");
+    assert!(
+        second["last_attempt"].as_str().unwrap() < first["first_seen"].as_str().unwrap(),
+        "strictly in order"
+    );
     assert_eq!(scratch.text(first["id"].as_str().unwrap()).trim(), "A letter about the harbour.");
     let said = scratch.call(&["text", "same.txt"]).ended(1);
-    assert!(said.stderr.contains(first["id"].as_str().unwrap()) && said.stderr.contains(second["id"].as_str().unwrap()));
+    assert!(
+        said.stderr.contains(first["id"].as_str().unwrap())
+            && said.stderr.contains(second["id"].as_str().unwrap())
+    );
     // A run touches only the sources that it names, and without a name all that the ledger knows.
     std::fs::remove_file(one.join("same.txt")).unwrap();
     std::fs::write(one.join("other.txt"), LETTER).unwrap();
@@ -645,7 +683,8 @@ fn sources_are_apart_and_run_in_order() {
     scratch.call(&["run"]).ended(0);
     assert_eq!((total(&scratch, "indexed"), total(&scratch, "deleted")), (2, 2));
     let status = scratch.status();
-    let names: Vec<_> = status["sources"].as_array().unwrap().iter().map(|source| source["name"].as_str().unwrap()).collect();
+    let names: Vec<_> =
+        status["sources"].as_array().unwrap().iter().map(|source| source["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["first", "second"]);
 }
 
@@ -655,7 +694,11 @@ fn the_state_folder_inside_of_the_source_is_left_out() {
     scratch.put("a.txt", LETTER);
     let root = scratch.path.clone();
     let said = scratch.call(&["run", root.to_str().unwrap()]).ended(0);
-    assert!(said.stdout.contains("the state folder lies inside of the source (state) and is left out"), "{}", said.stdout);
+    assert!(
+        said.stdout.contains("the state folder lies inside of the source (state) and is left out"),
+        "{}",
+        said.stdout
+    );
     assert!(scratch.list().keys().all(|path| path.starts_with("source/")), "{:?}", scratch.list().keys());
 }
 

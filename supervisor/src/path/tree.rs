@@ -120,11 +120,7 @@ impl Tree {
         UnderWay::Node(node, Carrying(task))
     }
 
-    async fn finish(
-        &mut self,
-        node: Node,
-        mut carrying: Carrying,
-    ) -> Result<(), Halt> {
+    async fn finish(&mut self, node: Node, mut carrying: Carrying) -> Result<(), Halt> {
         let taken = match (&mut carrying.0).await {
             Ok(taken) => taken?,
             Err(error) if error.is_panic() => return self.desk.panicked(&node.record, error).await,
@@ -150,8 +146,7 @@ impl Tree {
             }
             Came::Text(product) => product,
         };
-        let listed = |record: &Record| record.listed_whole.is_some();
-        if !members.is_empty() || listed(&record) || record.rested.as_deref().is_some_and(listed) {
+        if !members.is_empty() || self.known.values().any(|known| known.parent == Some(record.id)) {
             let (members, cut) = self.count(members);
             if let Some(over) = cut {
                 product.state = State::Suspect;
@@ -343,12 +338,12 @@ impl Tree {
     }
 
     fn has_due_below(&self, container: &Record) -> bool {
-        container.listed_whole.is_some()
-            && self.known.values().any(|known| {
-                known.identity.0.len() > container.identity.0.len()
-                    && known.identity.0.starts_with(&container.identity.0)
-                    && self.desk.is_due(known, self.alone)
-            })
+        // Whether it was listed to its end does not matter: a death can come between its members' records and its own.
+        self.known.values().any(|known| {
+            known.identity.0.len() > container.identity.0.len()
+                && known.identity.0.starts_with(&container.identity.0)
+                && self.desk.is_due(known, self.alone)
+        })
     }
 
     /// A container's bytes turned out to be those of the last time: what is due inside of it is still due.

@@ -7,8 +7,10 @@
 use super::desk::{self, Desk};
 use super::{Orders, RunError};
 use crate::fault_point::{self, Point};
-use crate::ledger::{Due, Durability, Queue, Record, SourceId, SourceRow, Task};
+use crate::ledger::{Due, Durability, Facts, Queue, Record, SourceId, SourceRow, Task};
 use crate::path::tree::Tree;
+use crate::rules::fault::Fault;
+use crate::rules::kind::{Kind, Stage};
 use crate::sink::texts::Texts;
 use crate::source::folder::{self, Listed, Listing, ListingError};
 use shared::DocumentId;
@@ -60,8 +62,12 @@ impl Connector<'_> {
         let mut work = Work::new(sources);
         loop {
             self.fill(&mut work).await?;
-            if listing.is_none() && work.idle() && !self.more(&mut work).await? {
-                return Ok(listed);
+            if listing.is_none() && work.idle() {
+                match self.more(&mut work).await? {
+                    More::Nothing => return Ok(listed),
+                    More::Found => continue,
+                    More::Paused => {}
+                }
             }
             tokio::select! {
                 biased;
@@ -78,7 +84,7 @@ impl Connector<'_> {
                     }
                 }
                 () = recorded.notified() => work.stale = true,
-                () = self.orders.changed(), if self.orders.is_paused() => work.stale = true,
+                () = self.orders.resumed(), if self.orders.is_paused() => work.stale = true,
             }
         }
     }
@@ -165,7 +171,21 @@ impl Connector<'_> {
             .collect();
         let root = if root.id == record.id { root } else { Record { alone: false, ..root } };
         Tree::new(self.desk.clone(), self.source.clone(), root, only, true).carry().await?;
-        self.desk.flush().await
+        self.desk.flush().await?;
+        self.reached(record).await
+    }
+
+    /// A document that its tree does not lead to must not be waited for.
+    async fn reached(&self, record: &Record) -> Result<(), RunError> {
+        let id = record.id;
+        let now = self.desk.readers.with(move |reader| reader.record(id)).await?;
+        let untouched = now.filter(|now| now.revision == record.revision && !self.orders.is_stopped());
+        let Some(untouched) = untouched else { return Ok(()) };
+        let fault = Fault::new(Stage::Fetch, Kind::SourceUnreachable, "nothing gives it out again");
+        match self.desk.begin(&untouched, Stage::Fetch, true).await? {
+            Some(begun) => self.desk.failed(&begun, fault, Facts::default()).await,
+            None => Ok(()),
+        }
     }
 
     /// Takes up what is due, as far as there is room.
@@ -184,14 +204,15 @@ impl Connector<'_> {
                     return Ok(());
                 }
             }
-            let Some(Due { queue, record }) = work.due.pop_front() else { return Ok(()) };
-            work.after = work.after.max(queue);
-            self.take_up(work, record).await?;
+            let Some(due) = work.due.pop_front() else { return Ok(()) };
+            work.after = work.after.max(due.queue);
+            self.take_up(work, due).await?;
         }
         Ok(())
     }
 
-    async fn take_up(&mut self, work: &mut Work, record: Record) -> Result<(), RunError> {
+    async fn take_up(&mut self, work: &mut Work, due: Due) -> Result<(), RunError> {
+        let Due { record, has_members, .. } = due;
         if record.alone {
             return Ok(());
         }
@@ -202,7 +223,7 @@ impl Connector<'_> {
                 let text = self.kept_text(hash).await?;
                 self.desk.write_again(&record, text).await
             }
-            _ => self.plant(work, record).await,
+            _ => self.plant(work, record, has_members).await,
         }
     }
 
@@ -218,12 +239,12 @@ impl Connector<'_> {
 
     /// Starts the tree that a due document belongs to. Where that is under way it is left: what the tree does not do
     /// itself is found when all is at rest.
-    async fn plant(&mut self, work: &mut Work, record: Record) -> Result<(), RunError> {
+    async fn plant(&mut self, work: &mut Work, record: Record, has_members: bool) -> Result<(), RunError> {
         if work.under_way.contains(&record.root) || !self.desk.is_due(&record, false) {
             return Ok(());
         }
-        let fresh = record.id == record.root && record.listed_whole.is_none() && record.rested.is_none();
-        let (root, known) = if fresh {
+        let single = record.id == record.root && !has_members;
+        let (root, known) = if single {
             (Some(record), Vec::new())
         } else {
             let root = record.root;
@@ -245,27 +266,27 @@ impl Connector<'_> {
     }
 
     /// When nothing is under way: whether the ledger has something after all. Retries come here, behind all that is new.
-    async fn more(&mut self, work: &mut Work) -> Result<bool, RunError> {
+    async fn more(&mut self, work: &mut Work) -> Result<More, RunError> {
         self.desk.flush().await?;
         if work.stopping {
-            return Ok(false);
+            return Ok(More::Nothing);
         }
         if self.orders.is_paused() {
-            return Ok(true);
+            return Ok(More::Paused);
         }
         let sources = work.sources.clone();
         let pending = self.desk.readers.with(move |reader| reader.due(&sources, 0, TAKEN)).await?;
         if let Some(first) = pending.iter().find(|due| !due.record.alone) {
             work.look_again((first.record.id, first.record.revision))?;
-            return Ok(true);
+            return Ok(More::Found);
         }
         let (sources, began) = (work.sources.clone(), self.desk.began);
         let retries =
             self.desk.readers.with(move |reader| reader.retries(&sources, desk::now(), began, TAKEN)).await?;
         for record in retries {
-            self.plant(work, record).await?;
+            self.plant(work, record, true).await?;
         }
-        Ok(!work.trees.is_empty())
+        Ok(if work.trees.is_empty() { More::Nothing } else { More::Found })
     }
 }
 
@@ -277,6 +298,15 @@ impl Drop for GivenUp {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
+}
+
+/// What is left when nothing is under way.
+enum More {
+    Nothing,
+    /// To be filled in at once.
+    Found,
+    /// Perhaps something, once the run goes on.
+    Paused,
 }
 
 type TreeDone = Result<(DocumentId, Result<(), RunError>), tokio::task::JoinError>;

@@ -67,9 +67,9 @@ impl Orders {
         drop(orders.wait_for(|order| *order == Order::Abandon).await);
     }
 
-    /// Waits for another order than that of the moment.
-    pub async fn changed(&self) {
+    /// Waits until the run is told something else than to pause.
+    pub async fn resumed(&self) {
         let mut orders = self.sender.subscribe();
-        drop(orders.changed().await);
+        drop(orders.wait_for(|order| *order != Order::Pause).await);
     }
 }

@@ -102,7 +102,19 @@ fn settings(table: Table, all: &mut Complaints) -> Settings {
     let connectors = connectors(root.take("connector"), all);
     let children = root.count("children", (1, 4096), all).and_then(|count| usize::try_from(count).ok());
     root.finish(all);
-    Settings { limits, large, retry, watch, kinds, policy, cage, passwords, connectors, children, deletion_guard }
+    Settings {
+        limits,
+        large,
+        retry,
+        watch,
+        kinds,
+        policy,
+        cage,
+        passwords,
+        connectors,
+        children,
+        deletion_guard,
+    }
 }
 
 /// What a section of limits says; what it leaves open stays open.

@@ -38,7 +38,11 @@ pub fn reference() -> &'static [(&'static str, &'static str, &'static str)] {
             "3",
             "deaths of the supervisor, with a document alone in hand, until it is quarantined",
         ),
-        ("run.deadline", "none", "how long a run may take; then it is aborted and what is in flight put back"),
+        (
+            "run.deadline",
+            "none",
+            "how long a run may take; then it is aborted and what is in flight put back",
+        ),
         (
             "run.watchdog",
             "15m, or 2 × limits.large.wall",

@@ -189,7 +189,10 @@ fn paths_are_relative_to_the_file_and_passwords_are_lines() {
         .unwrap();
     let settings = Settings::load(Some(&file), &["cage.worker=w".to_owned()]).unwrap();
     assert_eq!(settings.passwords, ["one", " two ", "three"]);
-    assert_eq!(settings.connectors, [Connector { name: "n".to_owned(), path: folder.join("docs"), deadline_ms: None }]);
+    assert_eq!(
+        settings.connectors,
+        [Connector { name: "n".to_owned(), path: folder.join("docs"), deadline_ms: None }]
+    );
     assert_eq!(settings.cage.worker, Some(PathBuf::from("w")));
     std::fs::remove_dir_all(&folder).unwrap();
 }
