@@ -134,6 +134,9 @@ impl From<RunError> for CliError {
             RunError::Pool(error) => error.into(),
             RunError::Listing(_) => out.hint("nothing was deleted; run again when the source is back"),
             RunError::Spool { .. } => out.hint("make room, or name another state folder with `--state DIR`"),
+            RunError::Deadline { .. } | RunError::Stalled { .. } => {
+                out.hint("what was in flight was put back; the next `lazaret run` goes on")
+            }
             RunError::NoProgress { .. } | RunError::Ended => out,
         }
     }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 /// How often the progress is looked up.
@@ -114,22 +114,26 @@ async fn carry_out(plan: Plan, signalled: Arc<AtomicU8>) -> run::Outcome {
     outcome
 }
 
-/// The first signal drains, the second ends at once: what is in hand then is found by the next run.
+/// The first signal drains, the second puts back what is in flight, the third ends at once: what is in hand then is found by
+/// the next run.
 async fn listen(orders: Orders, signalled: Arc<AtomicU8>) {
     let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
         return;
     };
-    loop {
-        let number = tokio::select! {
-            _ = interrupt.recv() => 2,
-            _ = terminate.recv() => 15,
-        };
-        if signalled.swap(number, Ordering::Relaxed) != 0 {
-            super::leave_at_once(128 + number);
-        }
-        orders.give(Order::Stop);
+    for order in [Order::Stop, Order::Abandon] {
+        let number = signalled_by(&mut interrupt, &mut terminate).await;
+        signalled.store(number, Ordering::Relaxed);
+        orders.give(order);
+    }
+    super::leave_at_once(128 + signalled_by(&mut interrupt, &mut terminate).await);
+}
+
+async fn signalled_by(interrupt: &mut Signal, terminate: &mut Signal) -> u8 {
+    tokio::select! {
+        _ = interrupt.recv() => 2,
+        _ = terminate.recv() => 15,
     }
 }
 

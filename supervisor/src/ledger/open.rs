@@ -69,6 +69,7 @@ impl Ledger {
         let path = state.join(FILE);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let mut db = connect(&path, flags)?;
+        leave_the_log(&db, &path, true)?;
         let wrap = |error| sql(&path, error);
         let found = schema::version(&db).map_err(wrap)?;
         let known = schema::known(schema::MIGRATIONS);
@@ -78,6 +79,7 @@ impl Ledger {
         if found > 0 && !is_clean(&db).map_err(wrap)? {
             check(&db, &path)?;
         }
+        leave_the_log(&db, &path, false)?;
         schema::migrate(&mut db, &path, schema::MIGRATIONS)?;
         mark(&db, false).map_err(wrap)?;
         requeue_started(&db).map_err(wrap)?;
@@ -214,6 +216,14 @@ fn is_clean(db: &Connection) -> rusqlite::Result<bool> {
 /// Marks the ledger as closed cleanly, or as open.
 pub(super) fn mark(db: &Connection, clean: bool) -> rusqlite::Result<()> {
     db.execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('clean', ?1)", [clean]).map(drop)
+}
+
+/// Whether the log stays as it is when the connection is closed. Else SQLite folds it into the database, and that is a
+/// write.
+pub(super) fn leave_the_log(db: &Connection, path: &Path, leave: bool) -> Result<(), LedgerError> {
+    db.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, leave)
+        .map(drop)
+        .map_err(|error| sql(path, error))
 }
 
 /// Looks for damage.

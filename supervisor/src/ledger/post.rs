@@ -51,8 +51,7 @@ impl<'a> Posting<'a> {
 
     /// What befalls a container befalls all below it: gone with it, or excluded under the same policy.
     fn befall_members(&mut self, container: &Record, event: &Event) -> rusqlite::Result<()> {
-        if container.listed_whole.is_none() || !matches!(event.change, Change::Gone | Change::Rejected { .. })
-        {
+        if !matches!(event.change, Change::Gone | Change::Rejected { .. }) {
             return Ok(());
         }
         let members: Vec<[u8; 20]> = self

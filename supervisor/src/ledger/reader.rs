@@ -28,6 +28,8 @@ pub type Queue = i64;
 pub struct Due {
     pub queue: Queue,
     pub record: Record,
+    /// There are records of members of this outermost item, of whatever attempt.
+    pub has_members: bool,
 }
 
 /// Reads the ledger of a state folder, live or not; changes nothing and creates nothing. One connection: not shared
@@ -146,7 +148,8 @@ impl Reader {
     pub fn due(&self, sources: &[SourceId], after: Queue, limit: usize) -> Result<Vec<Due>, LedgerError> {
         let sources = in_list(sources);
         let sql = format!(
-            "SELECT {COLUMNS} FROM documents WHERE queue > ?1 AND source IN ({sources}) ORDER BY queue LIMIT ?2"
+            "SELECT {COLUMNS}, EXISTS (SELECT 1 FROM documents AS member WHERE member.root = documents.id)
+             FROM documents WHERE queue > ?1 AND source IN ({sources}) ORDER BY queue LIMIT ?2"
         );
         self.ask(|db| {
             let mut statement = db.prepare_cached(&sql)?;
@@ -154,7 +157,8 @@ impl Reader {
             let mut due = Vec::new();
             while let Some(row) = rows.next()? {
                 let stored = row::read(row)?;
-                due.push(Due { queue: stored.queue.unwrap_or(after), record: stored.record });
+                let has_members = row.get(row::COUNT)?;
+                due.push(Due { queue: stored.queue.unwrap_or(after), record: stored.record, has_members });
             }
             Ok(due)
         })

@@ -20,6 +20,9 @@ macro_rules! columns {
 /// The columns that [`read`] reads, in its order.
 pub(super) const COLUMNS: &str = columns!();
 
+/// How many they are.
+pub(super) const COUNT: usize = 17;
+
 /// Finds a row by its id.
 pub(super) const FIND: &str = concat!("SELECT ", columns!(), " FROM documents WHERE id = ?1");
 

@@ -198,6 +198,9 @@ impl Writer {
                 Err(error) => (Vec::new(), Some(error)),
             };
             let ended = failed.is_some();
+            if ended && let Err(error) = super::open::leave_the_log(&self.db, &self.path, true) {
+                tracing::debug!(%error, "closing the ledger may still fold its log in");
+            }
             answer(group, done, failed);
             if ended || closing {
                 return;

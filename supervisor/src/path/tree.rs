@@ -103,7 +103,7 @@ impl Tree {
             let Some(front) = under_way.pop_front() else { return Ok(()) };
             match front {
                 UnderWay::Count { entries, bytes } => self.budget.carry_over(entries, bytes),
-                UnderWay::Node(node, task) => self.finish(*node, task).await?,
+                UnderWay::Node(node, carrying) => self.finish(*node, carrying).await?,
             }
         }
     }
@@ -116,15 +116,11 @@ impl Tree {
         let (desk, budget, alone) = (self.desk.clone(), self.budget.clone(), self.alone);
         let own = (*node).clone();
         let task = tokio::spawn(async move { take(&desk, own, budget, alone).await });
-        UnderWay::Node(node, task)
+        UnderWay::Node(node, Carrying(task))
     }
 
-    async fn finish(
-        &mut self,
-        node: Node,
-        task: JoinHandle<Result<Option<Taken>, Halt>>,
-    ) -> Result<(), Halt> {
-        let taken = match task.await {
+    async fn finish(&mut self, node: Node, mut carrying: Carrying) -> Result<(), Halt> {
+        let taken = match (&mut carrying.0).await {
             Ok(taken) => taken?,
             Err(error) if error.is_panic() => return self.desk.panicked(&node.record, error).await,
             Err(_) => return Err(RunError::Ended),
@@ -149,8 +145,7 @@ impl Tree {
             }
             Came::Text(product) => product,
         };
-        let listed = |record: &Record| record.listed_whole.is_some();
-        if !members.is_empty() || listed(&record) || record.rested.as_deref().is_some_and(listed) {
+        if !members.is_empty() || self.known.values().any(|known| known.parent == Some(record.id)) {
             let (members, cut) = self.count(members);
             if let Some(over) = cut {
                 product.state = State::Suspect;
@@ -341,12 +336,12 @@ impl Tree {
     }
 
     fn has_due_below(&self, container: &Record) -> bool {
-        container.listed_whole.is_some()
-            && self.known.values().any(|known| {
-                known.identity.0.len() > container.identity.0.len()
-                    && known.identity.0.starts_with(&container.identity.0)
-                    && self.desk.is_due(known, self.alone)
-            })
+        // Whether it was listed to its end does not matter: a death can come between its members' records and its own.
+        self.known.values().any(|known| {
+            known.identity.0.len() > container.identity.0.len()
+                && known.identity.0.starts_with(&container.identity.0)
+                && self.desk.is_due(known, self.alone)
+        })
     }
 
     /// A container's bytes turned out to be those of the last time: what is due inside of it is still due.
@@ -427,8 +422,17 @@ impl Tree {
 }
 
 enum UnderWay {
-    Node(Box<Node>, JoinHandle<Result<Option<Taken>, Halt>>),
+    Node(Box<Node>, Carrying),
     Count { entries: u64, bytes: u64 },
+}
+
+/// A document that is being carried. Where its tree ends early this does as well, and its child with it.
+struct Carrying(JoinHandle<Result<Option<Taken>, Halt>>);
+
+impl Drop for Carrying {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// What a container's child gave beside the members.

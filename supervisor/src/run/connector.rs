@@ -7,8 +7,10 @@
 use super::desk::{self, Desk};
 use super::{Orders, RunError};
 use crate::fault_point::{self, Point};
-use crate::ledger::{Due, Durability, Queue, Record, SourceId, SourceRow, Task};
+use crate::ledger::{Due, Durability, Facts, Queue, Record, SourceId, SourceRow, Task};
 use crate::path::tree::Tree;
+use crate::rules::fault::Fault;
+use crate::rules::kind::{Kind, Stage};
 use crate::sink::texts::Texts;
 use crate::source::folder::{self, Listed, Listing, ListingError};
 use shared::DocumentId;
@@ -54,13 +56,18 @@ impl Connector<'_> {
         self.alone(&sources).await?;
         let recorded = Arc::new(Notify::new());
         self.listing.store(true, Ordering::Relaxed);
-        let mut listing = Some(self.begin_listing(recorded.clone()));
+        let given_up = GivenUp::default();
+        let mut listing = Some(self.begin_listing(recorded.clone(), given_up.0.clone()));
         let mut listed = Listed::default();
         let mut work = Work::new(sources);
         loop {
             self.fill(&mut work).await?;
-            if listing.is_none() && work.idle() && !self.more(&mut work).await? {
-                return Ok(listed);
+            if listing.is_none() && work.idle() {
+                match self.more(&mut work).await? {
+                    More::Nothing => return Ok(listed),
+                    More::Found => continue,
+                    More::Paused => {}
+                }
             }
             tokio::select! {
                 biased;
@@ -77,19 +84,24 @@ impl Connector<'_> {
                     }
                 }
                 () = recorded.notified() => work.stale = true,
-                () = self.orders.changed(), if self.orders.is_paused() => work.stale = true,
+                () = self.orders.resumed(), if self.orders.is_paused() => work.stale = true,
             }
         }
     }
 
-    fn begin_listing(&self, recorded: Arc<Notify>) -> tokio::task::JoinHandle<Result<Listed, ListingError>> {
-        let (desk, source, state) = (self.desk.clone(), self.source.clone(), self.state.clone());
+    fn begin_listing(
+        &self,
+        recorded: Arc<Notify>,
+        given_up: Arc<AtomicBool>,
+    ) -> tokio::task::JoinHandle<Result<Listed, ListingError>> {
+        // Not the desk: a listing that hangs must not keep the writer waiting for it.
+        let (ledger, readers, settings) =
+            (self.desk.ledger.clone(), self.desk.readers.clone(), self.desk.means.settings.clone());
+        let (source, state) = (self.source.clone(), self.state.clone());
         let (accept_deletions, seen, orders) =
             (self.accept_deletions, self.listed.clone(), self.orders.clone());
-        let runtime = tokio::runtime::Handle::current();
         tokio::task::spawn_blocking(move || {
-            let reader = desk.readers.open().map_err(ListingError::Ledger)?;
-            let settings = &desk.means.settings;
+            let reader = readers.open().map_err(ListingError::Ledger)?;
             let listing = Listing {
                 source: &source,
                 reader: &reader,
@@ -103,14 +115,14 @@ impl Connector<'_> {
             let mut trouble = None;
             let outcome = folder::list(&listing, &mut |events, items| {
                 seen.store(items, Ordering::Relaxed);
-                if orders.is_stopped() {
+                if orders.is_stopped() || given_up.load(Ordering::Relaxed) {
                     return ControlFlow::Break(());
                 }
                 if events.is_empty() {
                     return ControlFlow::Continue(());
                 }
                 fault_point::reach(Point::Listing);
-                match runtime.block_on(desk.ledger.append(events, Durability::Journal)) {
+                match ledger.append_blocking(events, Durability::Journal) {
                     Ok(_) => {
                         recorded.notify_one();
                         ControlFlow::Continue(())
@@ -159,7 +171,21 @@ impl Connector<'_> {
             .collect();
         let root = if root.id == record.id { root } else { Record { alone: false, ..root } };
         Tree::new(self.desk.clone(), self.source.clone(), root, only, true).carry().await?;
-        self.desk.flush().await
+        self.desk.flush().await?;
+        self.reached(record).await
+    }
+
+    /// A document that its tree does not lead to must not be waited for.
+    async fn reached(&self, record: &Record) -> Result<(), RunError> {
+        let id = record.id;
+        let now = self.desk.readers.with(move |reader| reader.record(id)).await?;
+        let untouched = now.filter(|now| now.revision == record.revision && !self.orders.is_stopped());
+        let Some(untouched) = untouched else { return Ok(()) };
+        let fault = Fault::new(Stage::Fetch, Kind::SourceUnreachable, "nothing gives it out again");
+        match self.desk.begin(&untouched, Stage::Fetch, true).await? {
+            Some(begun) => self.desk.failed(&begun, fault, Facts::default()).await,
+            None => Ok(()),
+        }
     }
 
     /// Takes up what is due, as far as there is room.
@@ -178,14 +204,15 @@ impl Connector<'_> {
                     return Ok(());
                 }
             }
-            let Some(Due { queue, record }) = work.due.pop_front() else { return Ok(()) };
-            work.after = work.after.max(queue);
-            self.take_up(work, record).await?;
+            let Some(due) = work.due.pop_front() else { return Ok(()) };
+            work.after = work.after.max(due.queue);
+            self.take_up(work, due).await?;
         }
         Ok(())
     }
 
-    async fn take_up(&mut self, work: &mut Work, record: Record) -> Result<(), RunError> {
+    async fn take_up(&mut self, work: &mut Work, due: Due) -> Result<(), RunError> {
+        let Due { record, has_members, .. } = due;
         if record.alone {
             return Ok(());
         }
@@ -196,7 +223,7 @@ impl Connector<'_> {
                 let text = self.kept_text(hash).await?;
                 self.desk.write_again(&record, text).await
             }
-            _ => self.plant(work, record).await,
+            _ => self.plant(work, record, has_members).await,
         }
     }
 
@@ -212,12 +239,12 @@ impl Connector<'_> {
 
     /// Starts the tree that a due document belongs to. Where that is under way it is left: what the tree does not do
     /// itself is found when all is at rest.
-    async fn plant(&mut self, work: &mut Work, record: Record) -> Result<(), RunError> {
+    async fn plant(&mut self, work: &mut Work, record: Record, has_members: bool) -> Result<(), RunError> {
         if work.under_way.contains(&record.root) || !self.desk.is_due(&record, false) {
             return Ok(());
         }
-        let fresh = record.id == record.root && record.listed_whole.is_none() && record.rested.is_none();
-        let (root, known) = if fresh {
+        let single = record.id == record.root && !has_members;
+        let (root, known) = if single {
             (Some(record), Vec::new())
         } else {
             let root = record.root;
@@ -239,28 +266,47 @@ impl Connector<'_> {
     }
 
     /// When nothing is under way: whether the ledger has something after all. Retries come here, behind all that is new.
-    async fn more(&mut self, work: &mut Work) -> Result<bool, RunError> {
+    async fn more(&mut self, work: &mut Work) -> Result<More, RunError> {
         self.desk.flush().await?;
         if work.stopping {
-            return Ok(false);
+            return Ok(More::Nothing);
         }
         if self.orders.is_paused() {
-            return Ok(true);
+            return Ok(More::Paused);
         }
         let sources = work.sources.clone();
         let pending = self.desk.readers.with(move |reader| reader.due(&sources, 0, TAKEN)).await?;
         if let Some(first) = pending.iter().find(|due| !due.record.alone) {
             work.look_again((first.record.id, first.record.revision))?;
-            return Ok(true);
+            return Ok(More::Found);
         }
         let (sources, began) = (work.sources.clone(), self.desk.began);
         let retries =
             self.desk.readers.with(move |reader| reader.retries(&sources, desk::now(), began, TAKEN)).await?;
         for record in retries {
-            self.plant(work, record).await?;
+            self.plant(work, record, true).await?;
         }
-        Ok(!work.trees.is_empty())
+        Ok(if work.trees.is_empty() { More::Nothing } else { More::Found })
     }
+}
+
+/// Tells the listing, which nobody can abort, that the connector has ended.
+#[derive(Default)]
+struct GivenUp(Arc<AtomicBool>);
+
+impl Drop for GivenUp {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What is left when nothing is under way.
+enum More {
+    Nothing,
+    /// To be filled in at once.
+    Found,
+    /// Perhaps something, once the run goes on.
+    Paused,
 }
 
 type TreeDone = Result<(DocumentId, Result<(), RunError>), tokio::task::JoinError>;

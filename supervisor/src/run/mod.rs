@@ -11,15 +11,20 @@ mod machine;
 mod orders;
 mod readers;
 mod recover;
+mod watch;
 pub mod writer;
 
 pub use machine::Machine;
 pub use orders::{Order, Orders};
 pub use readers::Readers;
 
-use crate::ledger::{Books, Cluster, Ledger, LedgerError, LedgerHandle, Millis, RunEnd, SourceId};
+use crate::ledger::{
+    Books, Change, Cluster, Durability, Event, Ledger, LedgerError, LedgerHandle, Millis, RunEnd, SourceId,
+};
 use crate::path::{Means, spool_folder};
 use crate::pool::{Pool, PoolError};
+use crate::report::style::safe;
+use crate::report::time;
 use crate::settings::Settings;
 use crate::sink::SinkError;
 use crate::sink::embedded::Embedded;
@@ -244,8 +249,13 @@ impl Session {
         told.sources = sources.iter().map(|source| source.id).collect();
         self.window.sources.clone_from(&told.sources);
         window(self.window.clone());
-        let outcome = self.connectors(plan, orders, sources, told).await;
-        let ledger = self.desk.ledger.clone();
+        let (window, watch) = (self.window.clone(), plan.settings.watch);
+        let outcome = tokio::select! {
+            outcome = self.connectors(plan, orders, sources, told) => outcome,
+            error = watch::overrun(&window, watch.deadline_ms, watch.watchdog_ms) => Err(error),
+            () = orders.abandoned() => Ok(()),
+        };
+        let (ledger, readers) = (self.desk.ledger.clone(), self.desk.readers.clone());
         drop(self.desk);
         let written = self.writer.await.map_err(|_| RunError::Ended)?;
         // The writer's own trouble is the cause; that nobody could hand it anything any more only follows.
@@ -258,8 +268,12 @@ impl Session {
             Ok(()) if orders.is_stopped() => RunEnd::Interrupted,
             Ok(()) => RunEnd::Completed,
         };
-        ledger.end_run(run, now(), end).await?;
-        outcome
+        if outcome.is_err() || orders.is_abandoned() {
+            put_back(&ledger, &readers).await;
+        }
+        let noted = ledger.end_run(run, now(), end).await;
+        outcome?;
+        Ok(noted?)
     }
 
     /// Strictly in order: a later one begins when all of an earlier one has come to rest.
@@ -284,13 +298,38 @@ impl Session {
                 listing: self.window.listing.clone(),
                 width: self.width,
             };
-            let listed = connector.run().await?;
+            let deadline_ms = plan.settings.deadline_of(&source.name);
+            let listed = within(deadline_ms, &source.name, connector.run()).await?;
             told.alerts.extend(listed.alerts.iter().map(|alert| format!("{}: {alert}", source.name)));
             if listed.root_device != 0 {
                 self.desk.ledger.root_device(source.id, listed.root_device).await?;
             }
         }
         Ok(())
+    }
+}
+
+/// Ends what takes longer than it may.
+async fn within<T>(
+    deadline_ms: Option<u64>,
+    connector: &str,
+    work: impl Future<Output = Result<T, RunError>>,
+) -> Result<T, RunError> {
+    let Some(ms) = deadline_ms else { return work.await };
+    let ended = tokio::time::timeout(std::time::Duration::from_millis(ms), work).await;
+    ended.unwrap_or_else(|_| Err(RunError::Deadline { what: format!("the connector {connector}"), ms }))
+}
+
+/// What was in flight when the run was given up is as if it had not been begun. Where the ledger is what failed, the next
+/// run finds it in hand.
+async fn put_back(ledger: &LedgerHandle, readers: &Arc<Readers>) {
+    let done = async {
+        let in_hand = readers.with(|reader| reader.in_hand()).await?;
+        let back = |doc| Event { doc, expects: None, at: now(), change: Change::PutBack };
+        ledger.append(in_hand.into_iter().map(|hand| back(hand.doc)).collect(), Durability::Journal).await
+    };
+    if let Err(error) = done.await {
+        tracing::debug!(%error, "what was in flight could not be put back");
     }
 }
 
@@ -309,6 +348,17 @@ pub enum RunError {
     /// A document is pending, and nothing that was tried moves it.
     NoProgress {
         document: DocumentId,
+    },
+    /// A run or a connector took longer than the settings allow.
+    Deadline {
+        what: String,
+        ms: u64,
+    },
+    /// Documents are in flight, and for so long none has come to an end.
+    Stalled {
+        /// What has been in flight the longest.
+        path: String,
+        ms: u64,
     },
     /// A part of the run has ended, and tells why itself.
     Ended,
@@ -356,6 +406,15 @@ impl std::fmt::Display for RunError {
             RunError::NoProgress { document } => {
                 write!(f, "document {document} is pending and nothing moves it: this is a bug of lazaret")
             }
+            RunError::Deadline { what, ms } => {
+                write!(f, "{what} has reached its deadline of {}", time::span(*ms))
+            }
+            RunError::Stalled { path, ms } => write!(
+                f,
+                "nothing has come to an end for {}; the longest in flight is {}",
+                time::span(*ms),
+                safe(path)
+            ),
             RunError::Ended => write!(f, "a part of the run ended early"),
         }
     }
@@ -369,7 +428,10 @@ impl std::error::Error for RunError {
             RunError::Pool(error) => Some(error),
             RunError::Listing(error) => Some(error),
             RunError::Spool { source, .. } => Some(source),
-            RunError::NoProgress { .. } | RunError::Ended => None,
+            RunError::NoProgress { .. }
+            | RunError::Deadline { .. }
+            | RunError::Stalled { .. }
+            | RunError::Ended => None,
         }
     }
 }

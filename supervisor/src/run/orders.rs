@@ -1,16 +1,18 @@
-//! What people tell a run while it is on: pause, go on, stop.
+//! What people tell a run while it is on: pause, go on, stop, stop now.
 
 use std::sync::Arc;
 use tokio::sync::watch;
 
 /// What the run is to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Order {
     Go,
     /// Take up nothing new.
     Pause,
     /// Finish what is in flight, then end.
     Stop,
+    /// End now; what is in flight is put back.
+    Abandon,
 }
 
 /// The order of the moment; cheap to clone. A run that was told to stop stays told.
@@ -29,7 +31,7 @@ impl Orders {
     /// Gives an order.
     pub fn give(&self, order: Order) {
         self.sender.send_if_modified(|now| {
-            let changes = *now != Order::Stop && *now != order;
+            let changes = if *now >= Order::Stop { order > *now } else { order != *now };
             if changes {
                 *now = order;
             }
@@ -39,7 +41,12 @@ impl Orders {
 
     /// Whether to stop.
     pub fn is_stopped(&self) -> bool {
-        *self.sender.borrow() == Order::Stop
+        *self.sender.borrow() >= Order::Stop
+    }
+
+    /// Whether not even to finish what is in flight.
+    pub fn is_abandoned(&self) -> bool {
+        *self.sender.borrow() == Order::Abandon
     }
 
     /// Whether to take up nothing new for now.
@@ -51,12 +58,18 @@ impl Orders {
     pub async fn stopped(&self) {
         let mut orders = self.sender.subscribe();
         // The sender lives as long as `self`.
-        drop(orders.wait_for(|order| *order == Order::Stop).await);
+        drop(orders.wait_for(|order| *order >= Order::Stop).await);
     }
 
-    /// Waits for another order than that of the moment.
-    pub async fn changed(&self) {
+    /// Waits until the run is told to end now.
+    pub async fn abandoned(&self) {
         let mut orders = self.sender.subscribe();
-        drop(orders.changed().await);
+        drop(orders.wait_for(|order| *order == Order::Abandon).await);
+    }
+
+    /// Waits until the run is told something else than to pause.
+    pub async fn resumed(&self) {
+        let mut orders = self.sender.subscribe();
+        drop(orders.wait_for(|order| *order != Order::Pause).await);
     }
 }

@@ -24,6 +24,7 @@ pub struct Settings {
     /// Of the large lane.
     pub large: Limits,
     pub retry: Retry,
+    pub watch: Watch,
     pub kinds: BTreeMap<Kind, KindPolicy>,
     pub policy: Policy,
     pub cage: Cage,
@@ -42,6 +43,22 @@ pub struct Retry {
     pub floor_ms: u64,
     pub cap_ms: u64,
     pub max_crashes: u32,
+}
+
+/// `[run]`. Times in ms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Watch {
+    /// How long a run may take.
+    pub deadline_ms: Option<u64>,
+    /// How long nothing may come to an end while documents are in flight.
+    pub watchdog_ms: u64,
+}
+
+impl Watch {
+    /// Nothing that stays within its limits takes half as long.
+    fn within(large: &Limits) -> Self {
+        Watch { deadline_ms: None, watchdog_ms: large.wall_ms.saturating_mul(2).max(15 * 60_000) }
+    }
 }
 
 /// `[kinds."time.wall"]`: what is set differs from the default.
@@ -85,6 +102,7 @@ pub struct Cage {
 pub struct Connector {
     pub name: String,
     pub path: PathBuf,
+    pub deadline_ms: Option<u64>,
 }
 
 impl Default for Retry {
@@ -123,6 +141,7 @@ impl Default for Settings {
     fn default() -> Self {
         let limits = Limits::default();
         Settings {
+            watch: Watch::within(&large_lane(&limits)),
             large: large_lane(&limits),
             limits,
             retry: Retry::default(),
@@ -134,6 +153,13 @@ impl Default for Settings {
             children: None,
             deletion_guard: 0.1,
         }
+    }
+}
+
+impl Settings {
+    /// How long the connector of this name may take, in ms.
+    pub fn deadline_of(&self, connector: &str) -> Option<u64> {
+        self.connectors.iter().find(|one| one.name == connector)?.deadline_ms
     }
 }
 

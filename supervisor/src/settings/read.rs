@@ -1,7 +1,7 @@
 //! From what was written to [`Settings`]: the file, `--set` over it, then section by section.
 
 use super::section::{Complaints, Section, SettingError, nearest};
-use super::{Cage, Connector, KindPolicy, Policy, Retry, Settings, large_lane};
+use super::{Cage, Connector, KindPolicy, Policy, Retry, Settings, Watch, large_lane};
 use crate::rules::kind::{Class, Kind};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use shared::{Format, Layer, Layers, Limits};
@@ -91,6 +91,7 @@ fn settings(table: Table, all: &mut Complaints) -> Settings {
     let mut root = Section::new("", table);
     let (limits, large) = limits(root.section("limits", all), all);
     let retry = retry(root.section("retry", all), all);
+    let watch = watch(root.section("run", all), Watch::within(&large), all);
     let kinds = kinds(root.section("kinds", all), all);
     let policy = policy(root.section("policy", all), all);
     let cage = cage(root.section("cage", all), all);
@@ -101,7 +102,19 @@ fn settings(table: Table, all: &mut Complaints) -> Settings {
     let connectors = connectors(root.take("connector"), all);
     let children = root.count("children", (1, 4096), all).and_then(|count| usize::try_from(count).ok());
     root.finish(all);
-    Settings { limits, large, retry, kinds, policy, cage, passwords, connectors, children, deletion_guard }
+    Settings {
+        limits,
+        large,
+        retry,
+        watch,
+        kinds,
+        policy,
+        cage,
+        passwords,
+        connectors,
+        children,
+        deletion_guard,
+    }
 }
 
 /// What a section of limits says; what it leaves open stays open.
@@ -187,6 +200,15 @@ fn retry(mut section: Section, all: &mut Complaints) -> Retry {
     }
     section.finish(all);
     retry
+}
+
+fn watch(mut section: Section, default: Watch, all: &mut Complaints) -> Watch {
+    let watch = Watch {
+        deadline_ms: section.time("deadline", all),
+        watchdog_ms: section.time("watchdog", all).unwrap_or(default.watchdog_ms),
+    };
+    section.finish(all);
+    watch
 }
 
 fn kinds(section: Section, all: &mut Complaints) -> BTreeMap<Kind, KindPolicy> {
@@ -389,8 +411,9 @@ fn connector(mut section: Section, all: &mut Complaints) -> Option<Connector> {
     let name = required(&mut section, "name", all);
     let path = required(&mut section, "path", all);
     let path: Option<PathBuf> = path.map(|written| all.path(&section.key("path"), &written));
+    let deadline_ms = section.time("deadline", all);
     section.finish(all);
-    Some(Connector { name: name?, path: path? })
+    Some(Connector { name: name?, path: path?, deadline_ms })
 }
 
 fn required(section: &mut Section, key: &'static str, all: &mut Complaints) -> Option<String> {

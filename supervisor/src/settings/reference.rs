@@ -39,6 +39,16 @@ pub fn reference() -> &'static [(&'static str, &'static str, &'static str)] {
             "deaths of the supervisor, with a document alone in hand, until it is quarantined",
         ),
         (
+            "run.deadline",
+            "none",
+            "how long a run may take; then it is aborted and what is in flight put back",
+        ),
+        (
+            "run.watchdog",
+            "15m, or 2 × limits.large.wall",
+            "how long nothing may come to an end while documents are in flight; then as with the deadline",
+        ),
+        (
             "kinds.KIND.class",
             "the kind's own",
             "`transient`, `permanent` or `corrupt`: what a fault of this kind calls for",
@@ -75,5 +85,6 @@ pub fn reference() -> &'static [(&'static str, &'static str, &'static str)] {
         ("[[connector]].name", "(required)", "the source's name"),
         ("[[connector]].kind", "folder", "`folder`"),
         ("[[connector]].path", "(required)", "the folder"),
+        ("[[connector]].deadline", "none", "as run.deadline, for this connector"),
     ]
 }

@@ -30,6 +30,7 @@ fn nothing_written_gives_every_default() {
         limits,
         large,
         retry,
+        watch,
         kinds,
         policy,
         cage,
@@ -43,6 +44,7 @@ fn nothing_written_gives_every_default() {
     assert_eq!((large.wall_ms, large.cpu_ms, large.stalled_ms), (480_000, 120_000, 120_000));
     assert_eq!((large.depth, large.entries, large.input), (8, 100_000, 512 << 20));
     assert_eq!(retry, Retry { attempts: 5, floor_ms: 60_000, cap_ms: 21_600_000, max_crashes: 3 });
+    assert_eq!(watch, Watch { deadline_ms: None, watchdog_ms: 16 * 60_000 });
     assert!(kinds.is_empty() && passwords.is_empty() && connectors.is_empty());
     assert!(policy.include.is_none() && policy.exclude.is_none());
     assert!(policy.max_age_ms.is_none() && policy.types.is_none());
@@ -56,7 +58,7 @@ fn example(key: &str) -> &'static str {
     match key.rsplit_once('.').map_or(key, |(_, last)| last) {
         "input" | "memory" | "output" | "expansion" => "\"3GiB\"",
         "floor" => "\"2m\"",
-        "fetch" | "stalled" | "cap" | "delay" | "max_age" => "\"7h\"",
+        "fetch" | "stalled" | "deadline" | "watchdog" | "cap" | "delay" | "max_age" => "\"7h\"",
         "wall" => "\"8h\"",
         "cpu" => "\"2m\"",
         "ratio" | "depth" | "entries" | "attempts" | "max_crashes" | "children" => "9",
@@ -187,7 +189,10 @@ fn paths_are_relative_to_the_file_and_passwords_are_lines() {
         .unwrap();
     let settings = Settings::load(Some(&file), &["cage.worker=w".to_owned()]).unwrap();
     assert_eq!(settings.passwords, ["one", " two ", "three"]);
-    assert_eq!(settings.connectors, [Connector { name: "n".to_owned(), path: folder.join("docs") }]);
+    assert_eq!(
+        settings.connectors,
+        [Connector { name: "n".to_owned(), path: folder.join("docs"), deadline_ms: None }]
+    );
     assert_eq!(settings.cage.worker, Some(PathBuf::from("w")));
     std::fs::remove_dir_all(&folder).unwrap();
 }
