@@ -9,6 +9,9 @@ use std::ops::ControlFlow;
 
 pub(super) fn run(common: &Common, args: ListArgs, printer: &mut Printer) -> Outcome {
     let reader = open::ledger(common)?;
+    if let Some(name) = &args.source {
+        open::known_source(&reader, name)?;
+    }
     let filter = Filter {
         state: args.state_is,
         class: args.class,

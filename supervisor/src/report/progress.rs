@@ -24,6 +24,8 @@ const LONG_MS: u64 = 2_000;
 /// Where a run stands.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Snapshot {
+    /// The run has been looked at: what is here is true.
+    pub known: bool,
     /// Documents that the listing has seen so far.
     pub listed: u64,
     /// The listing is not finished.
@@ -112,7 +114,7 @@ fn in_lines(feed: &watch::Receiver<Snapshot>, stopping: &Receiver<()>) {
 
 /// What has happened since that is worth a line of its own.
 fn milestone(before: &Snapshot, now: &Snapshot) -> Option<String> {
-    (before.listing && !now.listing)
+    (now.known && before.listing && !now.listing)
         .then(|| format!("listed {} documents; {} to do", grouped(now.listed), grouped(now.pending)))
 }
 
@@ -165,6 +167,7 @@ mod tests {
 
     fn snapshot() -> Snapshot {
         Snapshot {
+            known: true,
             listed: 1500,
             indexed: 1000,
             quarantined: 3,
@@ -191,6 +194,7 @@ mod tests {
         let listing = Snapshot { listing: true, ..snapshot() };
         assert_eq!(milestone(&listing, &snapshot()).unwrap(), "listed 1,500 documents; 497 to do");
         assert_eq!(milestone(&snapshot(), &snapshot()), None);
+        assert_eq!(milestone(&listing, &Snapshot::default()), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What bytes are, from the first of them alone. The name is a hint among kinds of text and nothing more.
 //!
 //! It looks at no more than the head and follows no structure: which OOXML or OLE file it is, the child finds out.
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod magic;
 mod text;
