@@ -21,7 +21,13 @@ pub struct Args {
 #[derive(Debug, Clone, ClapArgs)]
 pub struct Common {
     /// The folder that holds the ledger, the index and the kept texts
-    #[arg(long, global = true, help_heading = "For every command", value_name = "DIR", default_value = "./lazaret-state")]
+    #[arg(
+        long,
+        global = true,
+        help_heading = "For every command",
+        value_name = "DIR",
+        default_value = "./lazaret-state"
+    )]
     pub state: PathBuf,
     /// The file with the settings
     #[arg(long, global = true, help_heading = "For every command", value_name = "FILE")]

@@ -36,9 +36,7 @@ fn for_people(answer: &Value) -> String {
             documents.iter().map(|document| line(key, &at_work(document))).collect::<Vec<_>>().join("\n")
         }
         Value::Bool(yes) => line(key, if *yes { "yes" } else { "no" }),
-        Value::Number(ms) if key == "running_ms" => {
-            line("running", &span(ms.as_u64().unwrap_or_default()))
-        }
+        Value::Number(ms) if key == "running_ms" => line("running", &span(ms.as_u64().unwrap_or_default())),
         other => line(key, &in_words(other).unwrap_or_default()),
     });
     lines.collect::<Vec<_>>().join("\n")

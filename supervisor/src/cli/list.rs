@@ -73,16 +73,11 @@ impl Lister<'_> {
     }
 
     fn piece(&mut self) -> io::Result<()> {
-        let width = self.printer.is_terminal().then(terminal_width);
-        let piece = table::documents(&self.rows, self.first, width);
+        let piece = table::documents(&self.rows, self.first);
         self.rows.clear();
         self.first = false;
         self.printer.line(&piece)
     }
-}
-
-fn terminal_width() -> u16 {
-    comfy_table::Table::new().width().unwrap_or(120)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use crate::ledger::{Reader, Record, SourceId, Unresolved};
 use crate::report::style::{quoted, safe};
 use shared::{DocumentId, Identity};
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
 
 /// The ledger of the state folder. Creates nothing.
 pub(super) fn ledger(common: &Common) -> Result<Reader, CliError> {
@@ -33,25 +34,29 @@ pub(super) fn known_source(reader: &Reader, name: &str) -> Result<(), CliError> 
 pub(super) fn document(reader: &Reader, doc: &str) -> Result<(String, Record), CliError> {
     let mut names = source_names(reader)?;
     let mut found = reader.resolve(doc)?;
-    if let (Err(Unresolved::Nothing), Some((source, path))) = (&found, below_a_source(&names, doc)) {
-        // The same path may be in other sources, too: only that of this one is meant.
-        found = reader.resolve(&DocumentId::derive(&source, &Identity::item(path.as_bytes())).to_string())?;
+    if matches!(found, Err(Unresolved::Nothing))
+        && let Some(id_or_path) = below_a_source(&names, doc)
+    {
+        found = reader.resolve(&id_or_path)?;
     }
     let record = found.map_err(|why| unresolved(doc, why))?;
     let source = names.remove(&record.source).unwrap_or_default();
     Ok((source, record))
 }
 
-/// A file as the shell names it: the source whose folder it is in, and its path below that. Only for sources that are named
-/// by their folder.
-fn below_a_source(names: &BTreeMap<SourceId, String>, doc: &str) -> Option<(String, String)> {
-    let file = std::path::absolute(doc).ok()?;
-    // What is inside of a container is no file: only its folder has to be there.
-    let folder = file.parent()?.canonicalize().ok()?;
-    let file = folder.join(file.file_name()?);
+/// Where `doc` is a file as the shell names it, or something inside of one, in a source that is named by its folder: the file's
+/// id, or the path below the source's root.
+fn below_a_source(names: &BTreeMap<SourceId, String>, doc: &str) -> Option<String> {
+    let (file, inside) = doc.split_once("!/").map_or((doc, None), |(file, inside)| (file, Some(inside)));
+    let file = std::path::absolute(file).ok()?;
+    // The file itself may be gone, or be a link: its folder tells where it is.
+    let file = file.parent()?.canonicalize().ok()?.join(file.file_name()?);
     names.values().filter(|name| name.starts_with('/')).find_map(|name| {
-        let path = file.strip_prefix(name).ok()?.to_str()?;
-        Some((name.clone(), path.to_owned()))
+        let item = Identity::item(file.strip_prefix(name).ok()?.as_os_str().as_bytes());
+        Some(match inside {
+            None => DocumentId::derive(name, &item).to_string(),
+            Some(inside) => format!("{}!/{inside}", item.shown()),
+        })
     })
 }
 
@@ -75,6 +80,23 @@ fn unresolved(doc: &str, why: Unresolved) -> CliError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_found_by_its_place_in_the_file_system() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let name = root.to_str().unwrap().to_owned();
+        std::fs::create_dir(root.join("sub")).unwrap();
+        let names = BTreeMap::from([(SourceId(1), "docs".to_owned()), (SourceId(2), name.clone())]);
+        let id = DocumentId::derive(&name, &Identity::item(b"sub/a.zip")).to_string();
+        assert_eq!(below_a_source(&names, &format!("{name}/sub/../sub/a.zip")), Some(id));
+        assert_eq!(
+            below_a_source(&names, &format!("{name}/sub/a.zip!/b!/c")).as_deref(),
+            Some("sub/a.zip!/b!/c")
+        );
+        assert_eq!(below_a_source(&names, "/proc/version"), None);
+        assert_eq!(below_a_source(&names, "da3f"), None);
+    }
 
     #[test]
     fn what_names_no_one_document_says_why() {

@@ -333,11 +333,7 @@ fn unread(format: Format, settings: &Settings) -> Option<Fault> {
     }
     match format.role() {
         Role::Document | Role::Archive => None,
-        Role::Unsupported => Some(Fault::new(
-            Stage::Identify,
-            Kind::FormatUnsupported,
-            unreadable(format),
-        )),
+        Role::Unsupported => Some(Fault::new(Stage::Identify, Kind::FormatUnsupported, unreadable(format))),
         Role::Picture => Some(Fault::new(
             Stage::Recognise,
             Kind::ExtractorUnavailable,

@@ -120,6 +120,9 @@ fn milestone(before: &Snapshot, now: &Snapshot) -> Option<String> {
 
 /// The snapshot on one line.
 pub fn line(now: &Snapshot) -> String {
+    if !now.known {
+        return "starting".to_owned();
+    }
     let mut parts = Vec::new();
     if now.listing {
         parts.push(format!("listing, {} so far", grouped(now.listed)));
@@ -158,7 +161,8 @@ fn left_ms(now: &Snapshot) -> Option<u64> {
     }
     #[expect(clippy::cast_precision_loss, reason = "an estimate for people")]
     let seconds = now.pending as f64 / now.rate;
-    Some(Duration::try_from_secs_f64(seconds).ok()?.as_secs().saturating_mul(1000))
+    let whole = Duration::try_from_secs_f64(seconds).ok()?.as_secs();
+    (whole > 0).then(|| whole.saturating_mul(1000))
 }
 
 #[cfg(test)]
@@ -186,7 +190,10 @@ mod tests {
         );
         let listing = Snapshot { listing: true, in_flight: vec![], ..snapshot() };
         assert_eq!(line(&listing), "listing, 1,500 so far, 1,000 indexed, 3 quarantined, 497 to do, 10.0/s");
-        assert_eq!(line(&Snapshot::default()), "0 indexed, 0 to do");
+        assert_eq!(line(&Snapshot { known: true, ..Snapshot::default() }), "0 indexed, 0 to do");
+        assert_eq!(line(&Snapshot::default()), "starting");
+        let nearly_done = Snapshot { pending: 5, in_flight: vec![], ..snapshot() };
+        assert_eq!(line(&nearly_done), "1,000 indexed, 3 quarantined, 5 to do, 10.0/s");
     }
 
     #[test]

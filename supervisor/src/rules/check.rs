@@ -171,6 +171,8 @@ fn is_mark(char: char) -> bool {
 /// Characters that stand for what could not be decoded.
 fn is_junk(char: char) -> bool {
     matches!(char, '\u{fffd}' | '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}')
+        // Never a character: glyphs that map to nothing.
+        || matches!(char, '\u{fdd0}'..='\u{fdef}' | '\u{fffe}' | '\u{ffff}')
         || (char.is_control() && !matches!(char, '\n' | '\t' | '\r'))
 }
 
@@ -297,6 +299,7 @@ mod tests {
     fn what_could_not_be_decoded_is_garbled() {
         for text in [
             "\u{fffd}\u{fffd}\u{fffd}\u{fffd}",
+            "\u{ffff}\u{ffff}\u{ffff}\u{ffff}",
             "(cid:12)(cid:7) (cid:3) (cid:44)",
             "/G21/G33 /G01 /G5A",
             "\u{e001}\u{e002}\u{e003}\u{e004} ab",
