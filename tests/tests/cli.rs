@@ -196,7 +196,7 @@ fn a_document_is_named_by_id_prefix_path_or_file() {
     let id = scratch.list()["sub/plain.txt"]["id"].as_str().expect("an id").to_owned();
     let file = file.to_str().expect("scratch paths are UTF-8");
     for doc in [id.as_str(), id.get(..4).expect("ids are long"), "sub/plain.txt", file] {
-        assert_eq!(scratch.text(doc), "Words of the plain file.\n", "{doc}");
+        assert_eq!(scratch.text(doc), "Words of the plain file.", "{doc}");
     }
     scratch.call(&["text", id.get(..3).expect("ids are long")]).ended(1);
 }
