@@ -5,6 +5,8 @@
 //! the rest of its cage ([`jail`]) and only then parses ([`extract`]). It answers in frames on a pipe and dies.
 //!
 //! Nothing here may start a thread, open a network connection, read a setting or write a file.
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 pub mod zygote;
 

@@ -488,18 +488,6 @@ fn children_die_with_their_zygote() {
     assert_eq!(reap(&pidfd), Death::Killed(libc::SIGKILL));
 }
 
-#[test]
-#[ignore = "prints what a document costs here; asserts nothing"]
-fn cost_of_a_document() {
-    let zygote = start(|_| {});
-    let begun = std::time::Instant::now();
-    for _ in 0..1000 {
-        zygote.carry_out(Format::Text, b"Plain words.", usize::MAX);
-    }
-    let report = format!("{:?} a document, zygote {} KiB\n", begun.elapsed() / 1000, zygote.touched_kib);
-    std::io::stderr().write_all(report.as_bytes()).unwrap();
-}
-
 #[cfg(feature = "omit-layers")]
 #[test]
 fn a_layer_that_is_left_out_is_claimed_and_shows() {

@@ -6,7 +6,7 @@
 use super::stream::{self, ReadError};
 use shared::{Refusal, Refused};
 use std::collections::HashMap;
-use std::io::{BufReader, Cursor, Read};
+use std::io::{BufReader, Cursor};
 use zip::ZipArchive;
 use zip::read::ZipFile;
 use zip::result::ZipError;
@@ -140,9 +140,9 @@ impl<'a> Package<'a> {
     /// The first bytes of the part of this name, as text; nothing where it cannot be had.
     pub(super) fn peek(&mut self, name: &str, most: usize) -> Option<String> {
         let mut part = self.part(name).ok()?;
-        let mut bytes = Vec::new();
+        let (bytes, failure) = stream::read_prefix(&mut part, most);
         // What a damaged part gives before it fails is enough to recognise it.
-        if part.by_ref().take(most as u64).read_to_end(&mut bytes).is_err() && bytes.is_empty() {
+        if failure.is_some() && bytes.is_empty() {
             return None;
         }
         Some(String::from_utf8_lossy(&bytes).into_owned())

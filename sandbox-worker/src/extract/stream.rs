@@ -59,6 +59,7 @@ impl ReadError {
 ///
 /// # Errors
 /// [`ReadError::TooLarge`] where one byte more could be read; [`ReadError::Source`] where the source fails.
+#[expect(clippy::disallowed_methods, reason = "here is the cap")]
 pub(super) fn read_capped(reader: impl Read, cap: u64) -> Result<Vec<u8>, ReadError> {
     let mut bytes = Vec::new();
     reader.take(cap.saturating_add(1)).read_to_end(&mut bytes).map_err(ReadError::Source)?;
@@ -69,6 +70,7 @@ pub(super) fn read_capped(reader: impl Read, cap: u64) -> Result<Vec<u8>, ReadEr
 }
 
 /// As much of `reader` as fills `most` bytes, or what there is before its end or its failure.
+#[expect(clippy::disallowed_methods, reason = "here is the cap")]
 pub(super) fn read_prefix(reader: &mut impl Read, most: usize) -> (Vec<u8>, Option<io::Error>) {
     let mut bytes = Vec::new();
     let failure = reader.take(most as u64).read_to_end(&mut bytes).err();

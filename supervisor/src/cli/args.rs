@@ -21,13 +21,19 @@ pub struct Args {
 #[derive(Debug, Clone, ClapArgs)]
 pub struct Common {
     /// The folder that holds the ledger, the index and the kept texts
-    #[arg(long, global = true, value_name = "DIR", default_value = "./lazaret-state")]
+    #[arg(
+        long,
+        global = true,
+        help_heading = "For every command",
+        value_name = "DIR",
+        default_value = "./lazaret-state"
+    )]
     pub state: PathBuf,
-    /// The settings
-    #[arg(long, global = true, value_name = "FILE")]
+    /// The file with the settings
+    #[arg(long, global = true, help_heading = "For every command", value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// One setting, over those of the file: `limits.memory=1GiB`
-    #[arg(long, global = true, value_name = "KEY=VALUE")]
+    #[arg(long, global = true, help_heading = "For every command", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 }
 
@@ -83,12 +89,14 @@ pub struct ExtractArgs {
     /// The document
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+    /// For people, or for programs
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct StatusArgs {
+    /// For people, or for programs
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }
@@ -118,22 +126,24 @@ pub struct ListArgs {
     /// Only documents of the source with this name
     #[arg(long, value_name = "NAME")]
     pub source: Option<String>,
+    /// For people, or for programs
     #[arg(long, value_enum, default_value_t = ListFormat::Table)]
     pub format: ListFormat,
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct ShowArgs {
-    /// An id, an exact path, or at least 4 digits that only one id begins with
+    /// An id, at least 4 digits that only one id begins with, or a path as `list` shows it
     #[arg(value_name = "DOC")]
     pub doc: String,
+    /// For people, or for programs
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct TextArgs {
-    /// An id, an exact path, or at least 4 digits that only one id begins with
+    /// An id, at least 4 digits that only one id begins with, or a path as `list` shows it
     #[arg(value_name = "DOC")]
     pub doc: String,
 }
@@ -154,6 +164,7 @@ pub struct SearchArgs {
     /// At most so many documents
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub limit: u32,
+    /// For people, or for programs
     #[arg(long, value_enum, default_value_t = SearchFormat::Text)]
     pub format: SearchFormat,
 }
@@ -172,12 +183,14 @@ pub enum CtlCommand {
 
 #[derive(Debug, Clone, Copy, ClapArgs)]
 pub struct CtlStatusArgs {
+    /// For people, or for programs
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct DoctorArgs {
+    /// For people, or for programs
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }

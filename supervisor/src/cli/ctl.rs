@@ -2,7 +2,9 @@
 
 use super::args::{CtlArgs, CtlCommand, Format};
 use super::{Cause, CliError, Common, Exit, Outcome};
+use crate::report::show::in_words;
 use crate::report::style::safe;
+use crate::report::time::span;
 use crate::report::{Printer, json};
 use crate::run::control::{AskError, Query, ask};
 use serde_json::Value;
@@ -25,16 +27,24 @@ fn failed(error: &AskError) -> CliError {
     }
 }
 
-/// One line for each key, in the answer's order.
+/// One line for each key, in the answer's order; one for each document that children are at work on.
 fn for_people(answer: &Value) -> String {
-    let line = |(key, value): (&String, &Value)| {
-        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        format!("{:<16}{}", safe(&key.replace('_', " ")), safe(&value))
-    };
-    match answer.as_object() {
-        Some(object) => object.iter().map(line).collect::<Vec<_>>().join("\n"),
-        None => safe(&answer.to_string()),
-    }
+    let line = |key: &str, value: &str| format!("{:<16}{}", safe(&key.replace('_', " ")), safe(value));
+    let lines = answer.as_object().into_iter().flatten().map(|(key, value)| match value {
+        Value::Array(documents) if documents.is_empty() => line(key, "nothing"),
+        Value::Array(documents) => {
+            documents.iter().map(|document| line(key, &at_work(document))).collect::<Vec<_>>().join("\n")
+        }
+        Value::Bool(yes) => line(key, if *yes { "yes" } else { "no" }),
+        Value::Number(ms) if key == "running_ms" => line("running", &span(ms.as_u64().unwrap_or_default())),
+        other => line(key, &in_words(other).unwrap_or_default()),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn at_work(document: &Value) -> String {
+    let path = document["path"].as_str().unwrap_or_default();
+    format!("{path}, for {}", span(document["running_ms"].as_u64().unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -44,7 +54,13 @@ mod tests {
 
     #[test]
     fn an_answer_is_told_key_by_key() {
-        let answer = json!({"in_flight": 2, "source": "a\u{1b}"});
-        assert_eq!(for_people(&answer), "in flight       2\nsource          a\\u{1b}");
+        let answer = json!({"running_ms": 1500, "listing": false, "indexed": 2,
+            "in_flight": [{"path": "a\u{1b}", "running_ms": 20}, {"path": "b", "running_ms": 10}]});
+        assert_eq!(
+            for_people(&answer),
+            "running         1.5 s\nlisting         no\nindexed         2\n\
+             in flight       a\\u{1b}, for 20 ms\nin flight       b, for 10 ms"
+        );
+        assert_eq!(for_people(&json!({"in_flight": []})), "in flight       nothing");
     }
 }

@@ -6,7 +6,7 @@ use super::{Cause, CliError, Common, Exit, Outcome};
 use crate::ledger::{Change, Event, Facts, InSink, Record, Seen, SourceId};
 use crate::path::{Came, Carried, Errand, Means, Place, carry};
 use crate::pool::Pool;
-use crate::report::style::safe;
+use crate::report::style::{quoted, safe};
 use crate::report::{Printer, json};
 use crate::rules::account::{Verdict, apply};
 use crate::rules::budget::Budget;
@@ -30,7 +30,13 @@ pub(super) fn run(common: &Common, args: &ExtractArgs, printer: &mut Printer) ->
             format!("{} is no file", safe(&args.file.display().to_string())),
         ));
     };
-    let size = file.metadata().map_err(|error| missing(&args.file, &error))?.len();
+    let found = file.metadata().map_err(|error| missing(&args.file, &error))?;
+    if found.is_dir() {
+        let shown = safe(&args.file.display().to_string());
+        return Err(CliError::new(Cause::Usage, format!("{shown} is a folder"))
+            .hint(format!("`lazaret run {}` ingests all that is in it", quoted(&shown))));
+    }
+    let size = found.len();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliError::of(Cause::Structural, &error))?;
     let (source, identity) = (folder.to_string_lossy().into_owned(), Identity::item(name.as_bytes()));

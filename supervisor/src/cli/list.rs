@@ -9,6 +9,9 @@ use std::ops::ControlFlow;
 
 pub(super) fn run(common: &Common, args: ListArgs, printer: &mut Printer) -> Outcome {
     let reader = open::ledger(common)?;
+    if let Some(name) = &args.source {
+        open::known_source(&reader, name)?;
+    }
     let filter = Filter {
         state: args.state_is,
         class: args.class,
@@ -70,16 +73,11 @@ impl Lister<'_> {
     }
 
     fn piece(&mut self) -> io::Result<()> {
-        let width = self.printer.is_terminal().then(terminal_width);
-        let piece = table::documents(&self.rows, self.first, width);
+        let piece = table::documents(&self.rows, self.first);
         self.rows.clear();
         self.first = false;
         self.printer.line(&piece)
     }
-}
-
-fn terminal_width() -> u16 {
-    comfy_table::Table::new().width().unwrap_or(120)
 }
 
 #[cfg(test)]

@@ -171,6 +171,7 @@ async fn look(window: Window, feed: watch::Sender<Snapshot>, state: PathBuf) {
         feed.send_modify(|now| {
             let smoothed = if now.rate == 0.0 { rate } else { 0.8 * now.rate + 0.2 * rate };
             *now = Snapshot {
+                known: true,
                 listed: window.listed.load(Ordering::Relaxed),
                 listing: window.listing.load(Ordering::Relaxed),
                 indexed: count(State::Indexed),

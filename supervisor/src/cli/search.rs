@@ -6,7 +6,7 @@ use crate::ledger::Record;
 use crate::report::style::safe;
 use crate::report::{Printer, json, show};
 use crate::rules::kind::State;
-use crate::sink::embedded::{Search, snippet};
+use crate::sink::embedded::{Search, has_words, snippet};
 use crate::sink::texts::Texts;
 use serde_json::Value;
 use std::ops::Range;
@@ -27,7 +27,8 @@ pub(super) fn run(common: &Common, args: &SearchArgs, printer: &mut Printer) -> 
         SearchFormat::Jsonl => objects().try_for_each(|hit| printer.line(&json::line(&hit)))?,
         SearchFormat::Text => {
             if found.is_empty() {
-                printer.note("nothing found");
+                let words = has_words(&args.query.join(" "));
+                printer.note(if words { "nothing found" } else { "nothing found: the query has no word" });
             }
             let marked = printer.is_terminal();
             found.iter().try_for_each(|hit| printer.line(&for_people(hit, marked)))?;

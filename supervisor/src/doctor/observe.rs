@@ -122,7 +122,8 @@ pub(super) fn judge(layer: Layer, evidence: &Evidence<'_>) -> Result<Finding, St
         Layer::UserNamespace => namespace(seen, "user"),
         Layer::MountNamespace => {
             namespace(seen, "mnt")?;
-            shown(seen.root_entries == Some(0), "entries of its root:", &format!("{:?}", seen.root_entries))
+            let entries = seen.root_entries.map_or_else(|| "unknown".to_owned(), |count| count.to_string());
+            shown(seen.root_entries == Some(0), "entries of its root:", &entries)
         }
         Layer::NetworkNamespace => namespace(seen, "net"),
         Layer::PidNamespace => namespace(seen, "pid"),

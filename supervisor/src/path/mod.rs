@@ -339,17 +339,20 @@ fn unread(format: Format, settings: &Settings) -> Option<Fault> {
     }
     match format.role() {
         Role::Document | Role::Archive => None,
-        Role::Unsupported => Some(Fault::new(
-            Stage::Identify,
-            Kind::FormatUnsupported,
-            format!("nothing here reads {} ({})", format.name(), format.media_type()),
-        )),
+        Role::Unsupported => Some(Fault::new(Stage::Identify, Kind::FormatUnsupported, unreadable(format))),
         Role::Picture => Some(Fault::new(
             Stage::Recognise,
             Kind::ExtractorUnavailable,
             format!("a {} picture has no text of its own, and no text recognition is set up", format.name()),
         )),
     }
+}
+
+fn unreadable(format: Format) -> String {
+    if format == Format::Unknown {
+        return "its bytes are of no format that is known here".to_owned();
+    }
+    format!("nothing here reads {} ({})", format.name(), format.media_type())
 }
 
 fn note_format(facts: &mut Facts, format: Format) {

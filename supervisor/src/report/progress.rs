@@ -24,6 +24,8 @@ const LONG_MS: u64 = 2_000;
 /// Where a run stands.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Snapshot {
+    /// The run has been looked at: what is here is true.
+    pub known: bool,
     /// Documents that the listing has seen so far.
     pub listed: u64,
     /// The listing is not finished.
@@ -112,12 +114,15 @@ fn in_lines(feed: &watch::Receiver<Snapshot>, stopping: &Receiver<()>) {
 
 /// What has happened since that is worth a line of its own.
 fn milestone(before: &Snapshot, now: &Snapshot) -> Option<String> {
-    (before.listing && !now.listing)
+    (now.known && before.listing && !now.listing)
         .then(|| format!("listed {} documents; {} to do", grouped(now.listed), grouped(now.pending)))
 }
 
 /// The snapshot on one line.
 pub fn line(now: &Snapshot) -> String {
+    if !now.known {
+        return "starting".to_owned();
+    }
     let mut parts = Vec::new();
     if now.listing {
         parts.push(format!("listing, {} so far", grouped(now.listed)));
@@ -156,7 +161,8 @@ fn left_ms(now: &Snapshot) -> Option<u64> {
     }
     #[expect(clippy::cast_precision_loss, reason = "an estimate for people")]
     let seconds = now.pending as f64 / now.rate;
-    Some(Duration::try_from_secs_f64(seconds).ok()?.as_secs().saturating_mul(1000))
+    let whole = Duration::try_from_secs_f64(seconds).ok()?.as_secs();
+    (whole > 0).then(|| whole.saturating_mul(1000))
 }
 
 #[cfg(test)]
@@ -165,6 +171,7 @@ mod tests {
 
     fn snapshot() -> Snapshot {
         Snapshot {
+            known: true,
             listed: 1500,
             indexed: 1000,
             quarantined: 3,
@@ -183,7 +190,10 @@ mod tests {
         );
         let listing = Snapshot { listing: true, in_flight: vec![], ..snapshot() };
         assert_eq!(line(&listing), "listing, 1,500 so far, 1,000 indexed, 3 quarantined, 497 to do, 10.0/s");
-        assert_eq!(line(&Snapshot::default()), "0 indexed, 0 to do");
+        assert_eq!(line(&Snapshot { known: true, ..Snapshot::default() }), "0 indexed, 0 to do");
+        assert_eq!(line(&Snapshot::default()), "starting");
+        let nearly_done = Snapshot { pending: 5, in_flight: vec![], ..snapshot() };
+        assert_eq!(line(&nearly_done), "1,000 indexed, 3 quarantined, 5 to do, 10.0/s");
     }
 
     #[test]
@@ -191,6 +201,7 @@ mod tests {
         let listing = Snapshot { listing: true, ..snapshot() };
         assert_eq!(milestone(&listing, &snapshot()).unwrap(), "listed 1,500 documents; 497 to do");
         assert_eq!(milestone(&snapshot(), &snapshot()), None);
+        assert_eq!(milestone(&listing, &Snapshot::default()), None);
     }
 
     #[test]

@@ -19,12 +19,12 @@ pub fn show(source: &str, record: &Record, history: &[Attempt], zone: &TimeZone)
         page.row("language", text.language.clone());
         page.row("quality", Some(format!("{:.2}", text.quality)));
     }
-    if let Some(evidence) = &record.evidence {
-        let evidence = serde_json::to_value(evidence).unwrap_or_default();
-        page.object("Evidence", &evidence);
-    }
+    let mut evidence = serde_json::to_value(&record.evidence).unwrap_or_default();
+    let metadata = evidence.as_object_mut().and_then(|evidence| evidence.remove("metadata"));
+    page.object("Metadata", &metadata.unwrap_or_default());
+    page.object("Evidence", &evidence);
     for attempt in history {
-        self::attempt(&mut page, attempt, zone);
+        self::attempt(&mut page, attempt, &evidence, zone);
     }
     page.text
 }
@@ -87,7 +87,8 @@ pub fn is_stale(record: &Record) -> bool {
     !current || record.in_sink.as_ref().is_none_or(|in_sink| in_sink.sha256 != record.sha256)
 }
 
-fn attempt(page: &mut Page, attempt: &Attempt, zone: &TimeZone) {
+/// What its evidence has in common with that of the record, `told`, is not said again.
+fn attempt(page: &mut Page, attempt: &Attempt, told: &Value, zone: &TimeZone) {
     let word = |key: &str| attempt[key].as_str().map(str::to_owned);
     let time = |key: &str| {
         let at: Option<jiff::Timestamp> = attempt[key].as_str().and_then(|text| text.parse().ok());
@@ -103,7 +104,36 @@ fn attempt(page: &mut Page, attempt: &Attempt, zone: &TimeZone) {
         Some(word("kind").map_or_else(|| "no fault".to_owned(), |kind| format!("{kind}{class}"))),
     );
     page.row("message", word("message"));
-    page.fields(&attempt["evidence"]);
+    for (key, value) in attempt["evidence"].as_object().into_iter().flatten() {
+        if key != "metadata" && value != &told[key] {
+            page.field(key, value);
+        }
+    }
+}
+
+/// A value in words; `None` where it says nothing.
+pub fn in_words(value: &Value) -> Option<String> {
+    let words = match value {
+        Value::Null | Value::Bool(false) => return None,
+        Value::Bool(true) => "yes".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Number(number) => in_figures(number),
+        Value::Array(items) => items.iter().filter_map(in_words).collect::<Vec<_>>().join(", "),
+        Value::Object(map) => {
+            let pairs = map
+                .iter()
+                .filter_map(|(key, value)| Some(format!("{} {}", key.replace('_', " "), in_words(value)?)));
+            pairs.collect::<Vec<_>>().join(", ")
+        }
+    };
+    (!words.is_empty()).then_some(words)
+}
+
+fn in_figures(number: &serde_json::Number) -> String {
+    match (number.as_u64(), number.as_f64()) {
+        (None, Some(share)) => format!("{share:.2}"),
+        _ => number.to_string(),
+    }
 }
 
 #[derive(Debug, Default)]
@@ -123,22 +153,19 @@ impl Page {
         write!(self.text, "\n  {name:<14}{}", safe(&value)).expect("a String takes every text");
     }
 
+    /// A section of its own, where there is anything to tell.
     fn object(&mut self, title: &str, object: &Value) {
-        if object.as_object().is_some_and(|map| !map.is_empty()) {
-            self.section(title);
-            self.fields(object);
+        if in_words(object).is_none() {
+            return;
+        }
+        self.section(title);
+        for (key, value) in object.as_object().into_iter().flatten() {
+            self.field(key, value);
         }
     }
 
-    fn fields(&mut self, object: &Value) {
-        for (key, value) in object.as_object().into_iter().flatten() {
-            let value = match value {
-                Value::Null => continue,
-                Value::String(text) => text.clone(),
-                other => other.to_string(),
-            };
-            self.row(&key.replace('_', " "), Some(value));
-        }
+    fn field(&mut self, key: &str, value: &Value) {
+        self.row(&key.replace('_', " "), in_words(value));
     }
 }
 
@@ -153,7 +180,7 @@ mod tests {
     fn a_document_is_told_in_sections() {
         let history = [json!({"attempt": 1, "stage": "extract", "kind": "crash.segv", "class": "permanent",
             "message": "it \u{1b}died", "started": "2023-11-14T22:13:20.000Z", "ended": null,
-            "evidence": {"signal": "SIGSEGV", "layers": ["seccomp"]}})];
+            "evidence": {"signal": "SIGSEGV", "layers": ["rlimits", "cgroup"]}})];
         let record = sample();
         let id = record.id.to_string();
         let container = record.parent.unwrap().to_string();
@@ -200,10 +227,16 @@ Attempt 1
   stage         extract
   outcome       crash.segv (permanent)
   message       it \\u{{1b}}died
-  signal        SIGSEGV
-  layers        [\"seccomp\"]"
+  layers        rlimits, cgroup"
             )
         );
+    }
+
+    #[test]
+    fn evidence_is_told_in_words() {
+        let value = json!({"name": "ratio", "value": 200, "share": 0.285_7, "none": null, "no": false, "of": ["a", "b"]});
+        assert_eq!(in_words(&value).unwrap(), "name ratio, value 200, share 0.29, of a, b");
+        assert_eq!(in_words(&json!({"none": null, "empty": []})), None);
     }
 
     #[test]

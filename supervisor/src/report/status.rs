@@ -67,11 +67,11 @@ fn balance(books: &Books) -> String {
 
 /// One row a cluster, largest first, with one example each.
 pub(super) fn clusters(clusters: &[Cluster]) -> String {
-    let mut table = table::plain(None);
+    let mut table = table::plain();
     table.set_header(["COUNT", "STATE", "STAGE", "KIND", "EXAMPLE"]);
     for cluster in clusters {
         let message =
-            cluster.example_message.as_deref().map_or(String::new(), |m| format!(": {}", short(m, 60)));
+            cluster.example_message.as_deref().map_or(String::new(), |m| format!(": {}", short(m, 80)));
         table.add_row([
             grouped(cluster.count),
             cluster.state.name().to_owned(),

@@ -8,26 +8,24 @@ use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 pub const PIECE: usize = 500;
 /// Characters of an id that are shown.
 pub const ID_SHOWN: usize = 8;
-const MESSAGE_SHOWN: usize = 60;
+const MESSAGE_SHOWN: usize = 80;
 
-/// A piece of the table, the first one with its header. Without a `width` (columns of the terminal) nothing is wrapped.
-pub fn documents(rows: &[Record], first: bool, width: Option<u16>) -> String {
-    let mut table = plain(width);
+/// A piece of the table, the first one with its header. Nothing is wrapped or filled up behind the path, so that it can be
+/// copied from a narrow terminal, too.
+pub fn documents(rows: &[Record], first: bool) -> String {
+    let mut table = plain();
     if first {
-        table.set_header(["ID", "STATE", "KIND", "PATH", "MESSAGE"]);
+        table.set_header(["ID", "STATE", "KIND", "PATH: MESSAGE"]);
     }
     for record in rows {
         let id: String = record.id.to_string().chars().take(ID_SHOWN).collect();
         let kind = record.kind.map_or("", |kind| kind.name());
-        let message = record.message.as_deref().map(|message| style::short(message, MESSAGE_SHOWN));
-        let path = style::safe(&record.identity.shown());
-        table.add_row([
-            id,
-            record.state.name().to_owned(),
-            kind.to_owned(),
-            path,
-            message.unwrap_or_default(),
-        ]);
+        let mut path = style::safe(&record.identity.shown());
+        if let Some(message) = &record.message {
+            path.push_str(": ");
+            path.push_str(&style::short(message, MESSAGE_SHOWN));
+        }
+        table.add_row([id, record.state.name().to_owned(), kind.to_owned(), path]);
     }
     for (index, fixed) in [(0, 10), (1, 13), (2, 25)] {
         if let Some(column) = table.column_mut(index) {
@@ -38,13 +36,10 @@ pub fn documents(rows: &[Record], first: bool, width: Option<u16>) -> String {
 }
 
 /// A table without lines.
-pub(super) fn plain(width: Option<u16>) -> Table {
+pub(super) fn plain() -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    match width {
-        Some(width) => table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width),
-        None => table.set_content_arrangement(ContentArrangement::Disabled),
-    };
+    table.set_content_arrangement(ContentArrangement::Disabled);
     table.force_no_tty();
     table
 }
@@ -62,7 +57,7 @@ mod tests {
     fn a_table_is_safe_to_look_at() {
         let mut record = sample();
         record.identity = shared::Identity::item("a\u{1b}[2J.pdf".as_bytes());
-        let table = documents(&[record.clone()], true, None);
+        let table = documents(&[record.clone()], true);
         let mut lines = table.lines();
         assert!(lines.next().unwrap().trim_start().starts_with("ID"), "{table}");
         let row = lines.next().unwrap();
@@ -75,6 +70,6 @@ mod tests {
         ] {
             assert!(row.contains(part), "{row}");
         }
-        assert_eq!(documents(&[record], false, None).lines().count(), 1);
+        assert_eq!(documents(&[record], false).lines().count(), 1);
     }
 }

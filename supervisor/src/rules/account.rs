@@ -4,6 +4,7 @@
 //! in the state that the record is in, is overtaken: whoever stores it keeps it as history, and nothing else moves. A
 //! document that is leaving the sink is let go by nothing but its removal, its return, or another word on where it goes,
 //! because the sink may already have dropped it.
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::fault::{Evidence, Fault};
 use super::kind::{Class, Kind, Stage, State};

@@ -1,4 +1,5 @@
 //! What each event does, as a table; then the rules that the table cannot show.
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::*;
 use crate::ledger::{Pipeline, SourceId, Within};

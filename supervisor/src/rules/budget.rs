@@ -1,5 +1,6 @@
 //! Counts members and their bytes over all levels of an outermost item. The counts are the supervisor's own: nothing that a
 //! child says of sizes enters them.
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::fault::{Evidence, Fault, Limit};
 use super::kind::{Kind, Stage};
@@ -86,7 +87,13 @@ impl Budget {
 
 fn over(kind: Kind, name: &str, value: u64, measured: u64) -> Fault {
     let limit = Some(Limit { name: name.to_owned(), value, measured: Some(measured) });
-    let message = format!("{measured}, and at most {value} are allowed (limits.{name})");
+    let what = match name {
+        "entries" => "members",
+        "expansion" => "bytes of members",
+        "ratio" => "bytes of members for each byte of the item",
+        _ => "containers inside one another",
+    };
+    let message = format!("{measured} {what}, and at most {value} are allowed (limits.{name})");
     Fault::new(Stage::Extract, kind, message).with(Evidence { limit, ..Evidence::default() })
 }
 

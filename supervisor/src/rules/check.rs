@@ -2,6 +2,7 @@
 //!
 //! An honest short document in any language passes; so do tables of figures. What is measured is measured on the normalised
 //! text, and the measures are kept as evidence.
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::fault::Measures;
 use super::kind::Kind;
@@ -9,6 +10,8 @@ use shared::{Format, Metadata};
 
 /// Below so many letters and digits a page, on average, a document of pages has almost nothing.
 const PAGE_LETTERS: u64 = 8;
+/// The same where no page holds a picture that could be the text: a page's own number, and no word beside it.
+const BARE_PAGE_LETTERS: u64 = 4;
 /// A document of pages, or of an office program, that is at least so large should say something.
 const SIZEABLE: u64 = 256 << 10;
 /// And that is at least so many letters and digits.
@@ -82,8 +85,9 @@ fn is_near_empty(counted: &Counted, format: Format, size: u64, pages: Option<u32
     }
     let sizeable = size >= SIZEABLE && counted.readable < SIZEABLE_LETTERS;
     let pages = u64::from(pages.unwrap_or(1).max(1));
-    let thin = paged && counted.readable < PAGE_LETTERS.saturating_mul(pages);
-    sizeable || (thin && (images > 0 || pages >= u64::from(PAGES_LEAST)))
+    let thinner_than = |letters: u64| paged && counted.readable < letters.saturating_mul(pages);
+    let scanned = images > 0 && thinner_than(PAGE_LETTERS);
+    sizeable || scanned || (pages >= u64::from(PAGES_LEAST) && thinner_than(BARE_PAGE_LETTERS))
 }
 
 /// What is counted in a text.
@@ -167,6 +171,8 @@ fn is_mark(char: char) -> bool {
 /// Characters that stand for what could not be decoded.
 fn is_junk(char: char) -> bool {
     matches!(char, '\u{fffd}' | '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}')
+        // Never a character: glyphs that map to nothing.
+        || matches!(char, '\u{fdd0}'..='\u{fdef}' | '\u{fffe}' | '\u{ffff}')
         || (char.is_control() && !matches!(char, '\n' | '\t' | '\r'))
 }
 
@@ -282,6 +288,9 @@ mod tests {
         assert_eq!(scan("p1", &pages(1, 1, 1)), Some(Kind::ContentNearEmpty));
         assert_eq!(scan("1 2 3 4 5", &pages(5, 5, 0)), Some(Kind::ContentNearEmpty));
         assert_eq!(scan("Title", &pages(1, 1, 0)), None);
+        let one_word_a_page = "Potato 0\n".repeat(30);
+        assert_eq!(scan(&one_word_a_page, &pages(30, 30, 0)), None);
+        assert_eq!(scan(&one_word_a_page, &pages(30, 30, 30)), Some(Kind::ContentNearEmpty));
         assert_eq!(check("ab", Format::Docx, 1 << 20, None).0, Some(Kind::ContentNearEmpty));
         assert_eq!(check("ab", Format::Text, 1 << 20, None).0, None);
     }
@@ -290,6 +299,7 @@ mod tests {
     fn what_could_not_be_decoded_is_garbled() {
         for text in [
             "\u{fffd}\u{fffd}\u{fffd}\u{fffd}",
+            "\u{ffff}\u{ffff}\u{ffff}\u{ffff}",
             "(cid:12)(cid:7) (cid:3) (cid:44)",
             "/G21/G33 /G01 /G5A",
             "\u{e001}\u{e002}\u{e003}\u{e004} ab",

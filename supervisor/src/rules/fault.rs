@@ -1,4 +1,5 @@
 //! Why an attempt failed: stage, kind, class and the evidence, as they were known at the moment of failure.
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::kind::{Class, Kind, Stage};
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,6 @@
 //! The product's words for what can happen to a document: states, stages, classes and kinds. One word for one thing,
 //! in the code, the ledger, the JSON and the docs.
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;

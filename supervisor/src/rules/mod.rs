@@ -1,5 +1,6 @@
 //! Every decision, as a pure function of its inputs: no clock, no randomness, no file, no process. Whoever needs the
 //! time or a random number passes it in.
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub mod kind;
 

@@ -1,4 +1,5 @@
 //! One form for every text, whatever it came out of, and what is known of a text.
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::check::measure_words;
 use crate::ledger::TextFacts;

@@ -1,4 +1,5 @@
 //! What the policies say of an item, before anything of it is read, and of a format, once it is known.
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::fault::{Evidence, Fault, Limit};
 use super::kind::{Kind, Stage};

@@ -1,4 +1,5 @@
 //! What follows a fault: another attempt and when, or a rest with a name.
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::fault::Fault;
 use super::kind::{Class, Kind, Why};

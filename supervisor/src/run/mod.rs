@@ -207,7 +207,8 @@ impl Session {
             readers: readers.clone(),
             shown: shown.clone(),
             listed: Arc::default(),
-            listing: Arc::default(),
+            // Until the first listing has ended, nothing is known of how much there is.
+            listing: Arc::new(AtomicBool::new(true)),
             carried: carried.clone(),
             began,
             sources: Vec::new(),

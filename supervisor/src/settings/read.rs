@@ -41,7 +41,7 @@ fn read_file(file: &Path, all: &mut Complaints) -> Table {
         }
     };
     text.parse().unwrap_or_else(|error: toml::de::Error| {
-        all.add("", error.to_string());
+        all.add("", error.to_string().trim_end().to_owned());
         Table::new()
     })
 }

@@ -4,6 +4,7 @@
 //! texts are. A commit is all or nothing and synced. The folder is a cache of what the kept texts say: one that is
 //! missing or damaged is made anew, and the caller writes everything again.
 
+pub use super::query::has_words;
 pub use super::snippet::snippet;
 
 use super::query::{Part, parts};

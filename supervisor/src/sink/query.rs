@@ -29,6 +29,11 @@ pub(super) fn parts(query: &str) -> Vec<Part> {
         .collect()
 }
 
+/// Whether a query asks for anything at all.
+pub fn has_words(query: &str) -> bool {
+    !parts(query).is_empty()
+}
+
 fn part(piece: &str) -> Part {
     let mut part = Part::default();
     for word in Words::of(piece) {
@@ -66,6 +71,7 @@ mod tests {
         assert_eq!(parts("( ) : * ~ ^ \\ +-"), []);
         assert_eq!(parts(""), []);
         assert_eq!(parts("\"\"\"").len(), 0);
+        assert!(!has_words("-- \"\"") && has_words("a"));
         assert_eq!(words(&parts("a AND \"b c")[2]), [(0, "b"), (1, "c")]);
     }
 

@@ -1,7 +1,8 @@
 //! A storage of an OLE file, written out as a file of its own.
 
+use super::super::stream;
 use super::Ole;
-use std::io::{self, Cursor, Read, Write};
+use std::io::{self, Cursor, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -30,8 +31,9 @@ pub(super) fn as_file(file: &mut Ole<'_>, root: &str, limit: u64) -> io::Result<
             still(&mut copy, &to)?;
             continue;
         }
-        let mut bytes = Vec::new();
-        file.open_stream(&from)?.take(limit).read_to_end(&mut bytes)?;
+        let most = usize::try_from(limit).unwrap_or(usize::MAX);
+        let (mut bytes, failure) = stream::read_prefix(&mut file.open_stream(&from)?, most);
+        failure.map_or(Ok(()), Err)?;
         if to == Path::new("/__properties_version1.0") && bytes.len() >= EMBEDDED_HEADER {
             bytes.splice(EMBEDDED_HEADER..EMBEDDED_HEADER, [0; 8]);
         }

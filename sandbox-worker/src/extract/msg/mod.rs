@@ -6,9 +6,9 @@
 mod inner;
 mod lzfu;
 
-use super::{Document, Done, Output, charset, html, rtf};
+use super::{Document, Done, Output, charset, html, rtf, stream};
 use shared::{Format, MemberEnd, MemberHead, MemberKind, Metadata, Refusal, Refused};
-use std::io::{Cursor, Read};
+use std::io::Cursor;
 
 const ENGINE: &str = "cfb 0.16";
 
@@ -184,10 +184,10 @@ impl Message<'_, '_> {
     }
 
     fn stream(&mut self, path: &str) -> Option<Vec<u8>> {
-        let stream = self.file.open_stream(path).ok()?;
-        let mut bytes = Vec::new();
-        stream.take(self.limit).read_to_end(&mut bytes).ok()?;
-        Some(bytes)
+        let mut stream = self.file.open_stream(path).ok()?;
+        let most = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let (bytes, failure) = stream::read_prefix(&mut stream, most);
+        failure.is_none().then_some(bytes)
     }
 
     /// Sends the attachments; what of them was lost, if anything was.

@@ -6,7 +6,7 @@
 
 use crate::extract::{Output, ooxml, stream};
 use shared::{MemberEnd, MemberHead, MemberKind, Refusal, Refused};
-use std::io::{Cursor, Read, Write};
+use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -163,8 +163,10 @@ fn rebuilt(file: &mut File<'_>, folder: &Path) -> Result<Vec<u8>, Refusal> {
     for (path, is_stream) in entries {
         let inner = Path::new("/").join(path.strip_prefix(folder).unwrap_or(&path));
         if is_stream {
-            let mut bytes = Vec::new();
-            file.open_stream(&path).and_then(|mut source| source.read_to_end(&mut bytes)).map_err(failed)?;
+            let mut source = file.open_stream(&path).map_err(failed)?;
+            // No stream is longer than the file that it lies in.
+            let (bytes, failure) = stream::read_prefix(&mut source, usize::MAX);
+            failure.map_or(Ok(()), Err).map_err(failed)?;
             copy.create_stream(inner).and_then(|mut target| target.write_all(&bytes)).map_err(failed)?;
         } else {
             copy.create_storage(&inner).and_then(|()| still(&mut copy, &inner)).map_err(failed)?;

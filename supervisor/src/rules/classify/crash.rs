@@ -1,4 +1,5 @@
 //! Deaths that the parser caused itself: a signal of the processor, an abort, a panic.
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{Death, found, over};
 use crate::rules::fault::Fault;

@@ -1,6 +1,7 @@
 //! Equal for equal crashes, so that a thousand of them are one finding.
 //!
 //! It rests on offsets into the worker's file, never on addresses, and of a recursion on the cycle, never on its depth.
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{Code, Death};
 use crate::rules::fault::Fault;

@@ -3,6 +3,7 @@
 //! Evidence is asked in this order: was the cage put up, why did the supervisor kill it, what does the signal say, was it
 //! memory, was it time, and only then somebody from outside. What the child itself wrote into its recorder chooses
 //! between names inside the permanent class and can do no more: no child can make itself transient, excluded or clean.
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod crash;
 mod fingerprint;

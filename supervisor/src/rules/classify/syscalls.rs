@@ -1,4 +1,5 @@
 //! Names of system calls by their x86-64 numbers, and which of them no honest parser makes.
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 /// `AUDIT_ARCH_X86_64`.
 pub const NATIVE: u32 = 0xc000_003e;

@@ -1,4 +1,5 @@
 //! The table: each way to die, and what it is called.
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::*;
 use crate::rules::kind::Class;

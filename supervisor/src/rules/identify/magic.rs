@@ -1,4 +1,5 @@
 //! Formats that say what they are in their first bytes.
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use shared::Format;
 

@@ -1,4 +1,5 @@
 //! Tells kinds of text from one another, and text from bytes that are none.
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use shared::Format;
 use std::borrow::Cow;
