@@ -5,6 +5,8 @@
 //! what is in flight; so it is looked at behind gates: enough documents in a row that say little and take long that there
 //! are no others in flight.
 
+#![expect(clippy::print_stderr, reason = "what was measured is told with --nocapture")]
+
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -65,6 +67,8 @@ fn is_store(sort: &str) -> bool {
 struct Look {
     held: Held,
     resident_kib: u64,
+    /// Of it, what is no file's: the index is mapped.
+    anonymous_kib: u64,
 }
 
 fn look(pid: u32, state: &Path) -> Look {
@@ -83,10 +87,17 @@ fn look(pid: u32, state: &Path) -> Look {
         .map(|children| children.split_whitespace().count())
         .sum();
     let status = std::fs::read_to_string(proc.join("status")).expect("it has a status");
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it has memory");
-    let resident_kib = resident.trim().trim_end_matches(" kB").parse().expect("a number of kB");
+    let kib = |name: &str| {
+        let value = status.lines().find_map(|line| line.strip_prefix(name)).expect("it has memory");
+        value.trim().trim_end_matches(" kB").parse().expect("a number of kB")
+    };
+    let (resident_kib, anonymous_kib) = (kib("VmRSS:"), kib("RssAnon:"));
     let temporary_files = std::fs::read_dir(state.join("spool")).map_or(0, Iterator::count);
-    Look { held: Held { descriptors, children, threads: tasks.len(), temporary_files }, resident_kib }
+    Look {
+        held: Held { descriptors, children, threads: tasks.len(), temporary_files },
+        resident_kib,
+        anonymous_kib,
+    }
 }
 
 /// Numbers of pipes, sockets and deleted files differ each time, and so do names of the index's parts.
@@ -172,6 +183,8 @@ fn each_has_its_kind_and_nothing_grows() {
     let [early, warm, late] = gates.map(|gate| look_behind(gate, &mut run, &scratch));
     assert!(run.wait().expect("it is ours").success());
     let resident = [early.resident_kib, warm.resident_kib, late.resident_kib];
+    let anonymous = [early.anonymous_kib, warm.anonymous_kib, late.anonymous_kib];
+    eprintln!("anonymous {anonymous:?} KiB");
     eprintln!("behind {gates:?} of {count}: {resident:?} KiB, {:?}", late.held);
     for before in [&early.held, &warm.held] {
         assert_eq!(late.held.without_stores(), before.without_stores(), "{:?}", late.held);
