@@ -247,10 +247,12 @@ fn the_receiver_stops_a_child() {
     block(async {
         let pool = Pool::start(&cage(), 1).await.unwrap();
         let mut lease = pool.lend().await;
+        let zygote = lease.zygote_pid();
         let mut kept = Kept { stop_after: Some(3), ..Kept::default() };
         let ending = lease.run(job("member-flood", LIMITS), &mut kept).await;
         assert_eq!(kind(&ending), "stopped");
         assert_eq!(kept.answers, 3);
+        assert_eq!(lease.zygote_pid(), zygote, "it costs no zygote");
         assert_eq!(kind(&carry(&mut lease, "text a").await.0), "ended");
     });
 }

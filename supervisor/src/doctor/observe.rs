@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
+/// As whose the kernel shows what belongs to a user that our user namespace does not know, such as the machine's root.
+const UNMAPPED: &str = "65534";
+
 /// What speaks for a layer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Finding {
@@ -130,12 +133,7 @@ pub(super) fn judge(layer: Layer, evidence: &Evidence<'_>) -> Result<Finding, St
         Layer::IpcNamespace => namespace(seen, "ipc"),
         Layer::UtsNamespace => namespace(seen, "uts"),
         Layer::CgroupNamespace => namespace(seen, "cgroup"),
-        Layer::Capabilities => {
-            let sets: Vec<_> =
-                ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"].iter().map(|set| seen.says(set)).collect();
-            let empty = sets.iter().all(|set| !set.is_empty() && set.chars().all(|digit| digit == '0'));
-            shown(empty, "its capabilities are", &sets.join(" "))
-        }
+        Layer::Capabilities => capabilities(seen),
         Layer::NoNewPrivileges => {
             shown(seen.says("NoNewPrivs") == "1", "NoNewPrivs is", seen.says("NoNewPrivs"))
         }
@@ -168,7 +166,8 @@ pub(super) fn judge(layer: Layer, evidence: &Evidence<'_>) -> Result<Finding, St
         Layer::NotDumpable => {
             probe(probes, "dumpable", "0")?;
             let owner = seen.environ_owner.map_or_else(String::new, |owner| owner.to_string());
-            shown(owner != seen.uid() || owner == "0", "its files in /proc belong to", &owner)
+            let not_its_own = owner != seen.uid() || owner == "0" || owner == UNMAPPED;
+            shown(not_its_own, "its files in /proc belong to", &owner)
         }
         Layer::Cgroup => shown(
             seen.cgroup.contains("/lazaret-"),
@@ -191,6 +190,20 @@ fn namespace(seen: &Seen, name: &str) -> Result<Finding, String> {
         Some(false) => Err(format!("claimed, but its {name} namespace is ours")),
         None => Err(format!("claimed, but its {name} namespace cannot be seen")),
     }
+}
+
+/// Who has no capability to begin with may not empty the bounding set either. It says what a program could be given that
+/// is started anew, and without new privileges none is given anything.
+fn capabilities(seen: &Seen) -> Result<Finding, String> {
+    let is_empty =
+        |set: &&str| !seen.says(set).is_empty() && seen.says(set).chars().all(|digit| digit == '0');
+    let held = ["CapInh", "CapPrm", "CapEff", "CapAmb"];
+    if held.iter().all(is_empty) && !is_empty(&"CapBnd") && seen.says("NoNewPrivs") == "1" {
+        return Ok(Finding::Whole("it has none, and without new privileges can be given none".to_owned()));
+    }
+    let sets: Vec<_> = held.iter().chain(&["CapBnd"]).map(|set| seen.says(set)).collect();
+    let empty = held.iter().chain(&["CapBnd"]).all(is_empty);
+    shown(empty, "its capabilities are", &sets.join(" "))
 }
 
 fn attacked_by_zygote(proofs: &[Proof], layer: Layer) -> Result<Finding, String> {
@@ -255,6 +268,19 @@ mod tests {
         assert!(found("fds: [0, 1, 2, 3]\n").is_ok());
         assert!(found("fds: [0, 1, 2, 3, 7]\n").is_err());
         assert!(found("").is_err());
+    }
+
+    #[test]
+    fn a_bounding_set_counts_where_privileges_could_be_had() {
+        let found = |rest: &str| {
+            let none = "CapInh:\t0000\nCapPrm:\t0000\nCapEff:\t0000\nCapAmb:\t0000\n";
+            let seen = Seen { status: fields(&format!("{none}{rest}")), ..Seen::default() };
+            capabilities(&seen).is_ok()
+        };
+        assert!(found("CapBnd:\t0000\nNoNewPrivs:\t0\n"));
+        assert!(found("CapBnd:\t01ff\nNoNewPrivs:\t1\n"));
+        assert!(!found("CapBnd:\t01ff\nNoNewPrivs:\t0\n"));
+        assert!(!found(""));
     }
 
     #[test]

@@ -106,7 +106,7 @@ impl Slot {
         let death = self.evidence(&zygote, &mut child, &gone, conversation, job, &before, started);
         let usage = Usage { wall_ms: death.wall_ms, cpu_ms: death.cpu_ms, peak_rss_kib: death.peak_rss_kib };
         let verdict = classify(&death);
-        self.keep(zygote, &death, &verdict);
+        self.keep(zygote, &death, &verdict, child.stopped);
         let layers = held.iter().map(|layer| layer.name().to_owned()).collect();
         Ok(ending(verdict, child.stopped, usage, layers))
     }
@@ -221,9 +221,11 @@ impl Slot {
     }
 
     /// Keeps the zygote for the next child, unless something about it was odd.
-    fn keep(&mut self, zygote: Zygote, death: &Death, verdict: &Verdict) {
+    fn keep(&mut self, zygote: Zygote, death: &Death, verdict: &Verdict, stopped: bool) {
         let odd = match verdict {
             Verdict::Ended(_) => false,
+            // Killed because nobody wanted more of it: that kill is ours, and no fault stands behind it.
+            Verdict::Fault(_) if stopped && death.wait != Wait::Unkillable => false,
             Verdict::Fault(fault) => matches!(fault.kind, Kind::WorkerLost | Kind::TimeUnkillable),
         };
         if death.wait == Wait::Unkillable {
