@@ -150,7 +150,10 @@ async fn look(window: Window, feed: watch::Sender<Snapshot>, state: PathBuf, sig
         let rate = (carried - last.0) as f64 / last.1.elapsed().max(LOOK).as_secs_f64();
         last = (carried, tokio::time::Instant::now());
         let sources = window.sources.clone();
-        let counted = window.readers.with(move |reader| reader.counted(&sources)).await.unwrap_or_default();
+        let Ok(counted) = window.readers.with(move |reader| reader.counted(&sources)).await else {
+            tokio::time::sleep(LOOK).await;
+            continue;
+        };
         let count = |state: State| counted.get(&state).copied().unwrap_or(0);
         let in_flight = {
             let shown = window.shown.lock().unwrap_or_else(PoisonError::into_inner);
