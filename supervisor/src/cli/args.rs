@@ -2,7 +2,7 @@
 
 use super::exit;
 use crate::rules::kind::{Class, Kind, Stage, State};
-use clap::builder::PossibleValue;
+use clap::builder::{OsStringValueParser, PossibleValue, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -134,7 +134,7 @@ pub struct ListArgs {
 #[derive(Debug, ClapArgs)]
 pub struct ShowArgs {
     /// An id, at least 4 digits that only one id begins with, or a path as `list` shows it
-    #[arg(value_name = "DOC")]
+    #[arg(value_name = "DOC", value_parser = as_shown())]
     pub doc: String,
     /// For people, or for programs
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -144,7 +144,7 @@ pub struct ShowArgs {
 #[derive(Debug, ClapArgs)]
 pub struct TextArgs {
     /// An id, at least 4 digits that only one id begins with, or a path as `list` shows it
-    #[arg(value_name = "DOC")]
+    #[arg(value_name = "DOC", value_parser = as_shown())]
     pub doc: String,
 }
 
@@ -193,6 +193,11 @@ pub struct DoctorArgs {
     /// For people, or for programs
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
+}
+
+/// A word that need not be UTF-8: a path as it is shown.
+fn as_shown() -> impl TypedValueParser<Value = String> {
+    OsStringValueParser::new().map(|word| word.to_string_lossy().into_owned())
 }
 
 fn share(text: &str) -> Result<f64, String> {

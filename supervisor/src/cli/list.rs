@@ -82,23 +82,9 @@ impl Lister<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::Kept;
     use super::*;
     use crate::report::json::tests::sample;
-    use std::sync::{Arc, Mutex};
-
-    #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Kept {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
 
     fn listed(format: ListFormat, documents: usize) -> (String, String) {
         let (out, err) = (Kept::default(), Kept::default());
@@ -107,8 +93,7 @@ mod tests {
         lister.begin().unwrap();
         (0..documents).for_each(|_| lister.document("docs", &sample()).unwrap());
         lister.end().unwrap();
-        let text = |kept: &Kept| String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
-        (text(&out), text(&err))
+        (out.text(), err.text())
     }
 
     #[test]

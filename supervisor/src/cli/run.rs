@@ -93,14 +93,14 @@ fn name_of(root: &Path) -> String {
 
 async fn carry_out(plan: Plan, signalled: Arc<AtomicU8>) -> run::Outcome {
     let orders = Orders::default();
-    let listening = tokio::spawn(listen(orders.clone(), signalled));
+    let listening = tokio::spawn(listen(orders.clone(), signalled.clone()));
     let (feed, snapshots) = watch::channel(Snapshot::default());
     let state = plan.state.clone();
     let shown = Progress::start(snapshots.clone());
     let (sender, windows) = tokio::sync::oneshot::channel();
     let looking = tokio::spawn(async move {
         if let Ok(window) = windows.await {
-            look(window, feed, state).await;
+            look(window, feed, state, signalled).await;
         }
     });
     let outcome = run::run(plan, orders, move |window| {
@@ -138,7 +138,7 @@ async fn signalled_by(interrupt: &mut Signal, terminate: &mut Signal) -> u8 {
 }
 
 /// Keeps the snapshot up to date and answers at the control socket, until it is aborted.
-async fn look(window: Window, feed: watch::Sender<Snapshot>, state: PathBuf) {
+async fn look(window: Window, feed: watch::Sender<Snapshot>, state: PathBuf, signalled: Arc<AtomicU8>) {
     let answers = feed.subscribe();
     let began = window.began;
     let served = control::serve(&state, move |query| match query {
@@ -149,13 +149,15 @@ async fn look(window: Window, feed: watch::Sender<Snapshot>, state: PathBuf) {
         served.map_err(|error| tracing::warn!(%error, "no control socket: `lazaret ctl` will not work"));
     let mut last = (window.carried.load(Ordering::Relaxed), tokio::time::Instant::now());
     loop {
-        tokio::time::sleep(LOOK).await;
         let carried = window.carried.load(Ordering::Relaxed);
         #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
-        let rate = (carried - last.0) as f64 / last.1.elapsed().as_secs_f64();
+        let rate = (carried - last.0) as f64 / last.1.elapsed().max(LOOK).as_secs_f64();
         last = (carried, tokio::time::Instant::now());
         let sources = window.sources.clone();
-        let Ok(counted) = window.readers.with(move |reader| reader.counted(&sources)).await else { continue };
+        let Ok(counted) = window.readers.with(move |reader| reader.counted(&sources)).await else {
+            tokio::time::sleep(LOOK).await;
+            continue;
+        };
         let count = |state: State| counted.get(&state).copied().unwrap_or(0);
         let in_flight = {
             let shown = window.shown.lock().unwrap_or_else(PoisonError::into_inner);
@@ -172,6 +174,7 @@ async fn look(window: Window, feed: watch::Sender<Snapshot>, state: PathBuf) {
             let smoothed = if now.rate == 0.0 { rate } else { 0.8 * now.rate + 0.2 * rate };
             *now = Snapshot {
                 known: true,
+                stopping: signalled.load(Ordering::Relaxed) != 0,
                 listed: window.listed.load(Ordering::Relaxed),
                 listing: window.listing.load(Ordering::Relaxed),
                 indexed: count(State::Indexed),
@@ -185,6 +188,7 @@ async fn look(window: Window, feed: watch::Sender<Snapshot>, state: PathBuf) {
                 rate: smoothed,
             };
         });
+        tokio::time::sleep(LOOK).await;
     }
 }
 

@@ -13,8 +13,9 @@ use std::sync::{Arc, Mutex};
 
 const TEXT: &str = "The quarterly café report";
 
+/// What was printed.
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<u8>>>);
+pub(super) struct Kept(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Kept {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -28,7 +29,7 @@ impl io::Write for Kept {
 }
 
 impl Kept {
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 }

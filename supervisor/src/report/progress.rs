@@ -21,11 +21,16 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// A document that runs for longer than this is named.
 const LONG_MS: u64 = 2_000;
 
+/// What is said when a run was told to stop.
+const STOPPING: &str = "stopping: what is in hand is finished first, a second signal ends the run at once";
+
 /// Where a run stands.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Snapshot {
     /// The run has been looked at: what is here is true.
     pub known: bool,
+    /// Told to stop; what is in hand is finished first.
+    pub stopping: bool,
     /// Documents that the listing has seen so far.
     pub listed: u64,
     /// The listing is not finished.
@@ -114,6 +119,9 @@ fn in_lines(feed: &watch::Receiver<Snapshot>, stopping: &Receiver<()>) {
 
 /// What has happened since that is worth a line of its own.
 fn milestone(before: &Snapshot, now: &Snapshot) -> Option<String> {
+    if now.stopping && !before.stopping {
+        return Some(STOPPING.to_owned());
+    }
     (now.known && before.listing && !now.listing)
         .then(|| format!("listed {} documents; {} to do", grouped(now.listed), grouped(now.pending)))
 }
@@ -124,6 +132,9 @@ pub fn line(now: &Snapshot) -> String {
         return "starting".to_owned();
     }
     let mut parts = Vec::new();
+    if now.stopping {
+        parts.push(STOPPING.to_owned());
+    }
     if now.listing {
         parts.push(format!("listing, {} so far", grouped(now.listed)));
     }
@@ -202,6 +213,10 @@ mod tests {
         assert_eq!(milestone(&listing, &snapshot()).unwrap(), "listed 1,500 documents; 497 to do");
         assert_eq!(milestone(&snapshot(), &snapshot()), None);
         assert_eq!(milestone(&listing, &Snapshot::default()), None);
+        let stopping = Snapshot { stopping: true, in_flight: vec![], rate: 0.0, ..snapshot() };
+        assert_eq!(milestone(&snapshot(), &stopping).unwrap(), STOPPING);
+        assert_eq!(milestone(&stopping, &stopping), None);
+        assert_eq!(line(&stopping), format!("{STOPPING}, 1,000 indexed, 3 quarantined, 497 to do"));
     }
 
     #[test]

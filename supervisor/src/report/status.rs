@@ -71,7 +71,7 @@ pub(super) fn clusters(clusters: &[Cluster]) -> String {
     table.set_header(["COUNT", "STATE", "STAGE", "KIND", "EXAMPLE"]);
     for cluster in clusters {
         let message =
-            cluster.example_message.as_deref().map_or(String::new(), |m| format!(": {}", short(m, 80)));
+            cluster.example_message.as_deref().map_or(String::new(), |m| format!(": {}", short(m, 100)));
         table.add_row([
             grouped(cluster.count),
             cluster.state.name().to_owned(),

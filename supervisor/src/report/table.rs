@@ -8,7 +8,7 @@ use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 pub const PIECE: usize = 500;
 /// Characters of an id that are shown.
 pub const ID_SHOWN: usize = 8;
-const MESSAGE_SHOWN: usize = 80;
+const MESSAGE_SHOWN: usize = 100;
 
 /// A piece of the table, the first one with its header. Nothing is wrapped or filled up behind the path, so that it can be
 /// copied from a narrow terminal, too.

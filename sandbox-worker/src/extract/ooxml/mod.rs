@@ -9,6 +9,8 @@ mod office;
 mod properties;
 mod sheets;
 
+pub(super) use office::without_notices;
+
 pub(super) use embedded::{native_package, unwrapped};
 pub(super) use office::limit as limit_office;
 

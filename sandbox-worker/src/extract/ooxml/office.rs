@@ -112,7 +112,7 @@ fn reading(text: String, lost: impl Iterator<Item = String>) -> Reading {
 
 /// The text without the lines in which the engine says, in the text itself, what it left out; and those lines. A document
 /// that forges one is taken for partial, no more.
-fn without_notices(text: &str) -> (String, Vec<String>) {
+pub(in crate::extract) fn without_notices(text: &str) -> (String, Vec<String>) {
     let (mut kept, mut notices) = (String::with_capacity(text.len()), Vec::new());
     for line in text.lines() {
         if is_notice(line) {
