@@ -203,7 +203,7 @@ fn paths_longer_than_the_kernel_takes_are_read() {
     let records = scratch.list();
     let (path, record) = records.iter().next().unwrap();
     assert_eq!((records.len(), path.len(), &record["state"]), (1, 80 * 61 + 7, &Value::from("indexed")));
-    assert_eq!(paths_found(&scratch, "harbour"), [path.clone()]);
+    assert_eq!(paths_found(&scratch, "harbour"), std::slice::from_ref(path));
 }
 
 #[test]
@@ -265,8 +265,8 @@ fn what_cannot_be_read_is_a_gap_and_its_siblings_go_on() {
 
     // Unreadable is not deleted: what was known of it stands.
     let directory = scratch.source().join("a_directory");
-    std::fs::set_permissions(&directory, Permissions::from_mode(0)).unwrap();
-    std::fs::set_permissions(&closed, Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&directory, Permissions::from_mode(0o0)).unwrap();
+    std::fs::set_permissions(&closed, Permissions::from_mode(0o0)).unwrap();
     scratch.put("z/new.txt", LETTER);
     for _ in 0..2 {
         as_nobody(&scratch, &["run", source]).ended(0);
@@ -302,7 +302,7 @@ fn a_root_that_nobody_may_read_is_structural_and_deletes_nothing() {
     let source = scratch.source();
     let words = ["run", source.to_str().unwrap()];
     as_nobody(&scratch, &words).ended(0);
-    std::fs::set_permissions(&source, Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&source, Permissions::from_mode(0o0)).unwrap();
     let said = as_nobody(&scratch, &words).ended(1);
     std::fs::set_permissions(&source, Permissions::from_mode(0o755)).unwrap();
     assert!(said.stderr.contains(source.to_str().unwrap()), "{}", said.stderr);
