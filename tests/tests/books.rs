@@ -4,6 +4,7 @@
 use rusqlite::Connection;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
@@ -14,6 +15,12 @@ const PROGRAMS: Programs = Programs {
     lazaret: env!("CARGO_BIN_EXE_lazaret-under-test"),
     worker: env!("CARGO_BIN_EXE_worker-under-test"),
 };
+
+/// Says that a test was not made here.
+#[expect(clippy::print_stderr, reason = "whoever runs the tests must see it")]
+fn skipped(why: &str) {
+    eprintln!("skipped: {why}");
+}
 
 /// A scratch with some documents that were ingested.
 fn ingested() -> Scratch {
@@ -346,8 +353,8 @@ fn noise(seed: u64, length: usize) -> String {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        text.push_str(&format!("{} ", WORDS[usize::try_from(state % 64).unwrap()]));
-        text.push_str(&format!("{:x} ", state >> 8));
+        let word = WORDS[usize::try_from(state % 64).unwrap()];
+        write!(text, "{word} {:x} ", state >> 8).unwrap();
     }
     text
 }
@@ -427,7 +434,7 @@ fn a_disk_that_fills_up_stops_the_run_and_the_next_one_goes_on() {
     let mounted =
         Command::new("mount").args(["-t", "tmpfs", "-o", "size=12m", "lazaret-test"]).arg(&state).output();
     if !mounted.is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: only root, where it may mount, can make a disk that is full");
+        skipped("only root, where it may mount, can make a disk that is full");
         return;
     }
     let unmount = Unmount(state.clone());

@@ -24,6 +24,12 @@ fn new() -> Scratch {
     Scratch::new(PROGRAMS)
 }
 
+/// Says that a test was not made here.
+#[expect(clippy::print_stderr, reason = "whoever runs the tests must see it")]
+fn skipped(why: &str) {
+    eprintln!("skipped: {why}");
+}
+
 /// State and kind of a document; `-` for no kind.
 fn outcome(scratch: &Scratch, path: &str) -> String {
     let records = scratch.list();
@@ -121,7 +127,7 @@ fn as_nobody(scratch: &Scratch, words: &[&str]) -> Said {
 }
 
 /// Whether an ordinary user can start the programs where this build lies; the tests that need one are skipped where not.
-fn nobody_can_start(scratch: &Scratch) -> bool {
+fn nobody_can_start() -> bool {
     let mut command = std::process::Command::new(PROGRAMS.worker);
     if nix::unistd::geteuid().is_root() {
         command.uid(65534).gid(65534);
@@ -132,7 +138,7 @@ fn nobody_can_start(scratch: &Scratch) -> bool {
         .stderr(std::process::Stdio::null())
         .status();
     if started.is_err() {
-        eprintln!("skipped: an ordinary user cannot start {} ({})", PROGRAMS.worker, scratch.path.display());
+        skipped("an ordinary user cannot start the programs where this build lies");
     }
     started.is_ok()
 }
@@ -189,7 +195,7 @@ fn paths_longer_than_the_kernel_takes_are_read() {
         .status()
         .unwrap();
     if !deep.success() {
-        eprintln!("skipped: this shell cannot make a path beyond 4096 bytes");
+        skipped("this shell cannot make a path beyond 4096 bytes");
         return;
     }
     at.push(&name);
@@ -197,7 +203,7 @@ fn paths_longer_than_the_kernel_takes_are_read() {
     let records = scratch.list();
     let (path, record) = records.iter().next().unwrap();
     assert_eq!((records.len(), path.len(), &record["state"]), (1, 80 * 61 + 7, &Value::from("indexed")));
-    assert_eq!(paths_found(&scratch, "harbour"), [path.clone()]);
+    assert_eq!(paths_found(&scratch, "harbour"), std::slice::from_ref(path));
 }
 
 #[test]
@@ -246,7 +252,7 @@ fn what_is_no_regular_file_is_one_record_and_is_not_opened() {
 #[test]
 fn what_cannot_be_read_is_a_gap_and_its_siblings_go_on() {
     let scratch = new();
-    if !nobody_can_start(&scratch) {
+    if !nobody_can_start() {
         return;
     }
     let source = scratch.source();
@@ -259,8 +265,8 @@ fn what_cannot_be_read_is_a_gap_and_its_siblings_go_on() {
 
     // Unreadable is not deleted: what was known of it stands.
     let directory = scratch.source().join("a_directory");
-    std::fs::set_permissions(&directory, Permissions::from_mode(0)).unwrap();
-    std::fs::set_permissions(&closed, Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&directory, Permissions::from_mode(0o0)).unwrap();
+    std::fs::set_permissions(&closed, Permissions::from_mode(0o0)).unwrap();
     scratch.put("z/new.txt", LETTER);
     for _ in 0..2 {
         as_nobody(&scratch, &["run", source]).ended(0);
@@ -289,14 +295,14 @@ fn what_cannot_be_read_is_a_gap_and_its_siblings_go_on() {
 #[test]
 fn a_root_that_nobody_may_read_is_structural_and_deletes_nothing() {
     let scratch = new();
-    if !nobody_can_start(&scratch) {
+    if !nobody_can_start() {
         return;
     }
     scratch.put("good.txt", LETTER);
     let source = scratch.source();
     let words = ["run", source.to_str().unwrap()];
     as_nobody(&scratch, &words).ended(0);
-    std::fs::set_permissions(&source, Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&source, Permissions::from_mode(0o0)).unwrap();
     let said = as_nobody(&scratch, &words).ended(1);
     std::fs::set_permissions(&source, Permissions::from_mode(0o755)).unwrap();
     assert!(said.stderr.contains(source.to_str().unwrap()), "{}", said.stderr);

@@ -113,6 +113,12 @@ proptest! {
                 prop_assert_eq!(record.revision, revision + 1);
                 prop_assert_eq!(record.state == State::Pending, record.task.is_some());
                 known.insert(doc, (**record).clone());
+                // What befalls a container befalls all below it.
+                for below in known.values_mut() {
+                    if below.id != doc && below.identity.0.starts_with(&record.identity.0) {
+                        *below = reader.record(below.id).unwrap().unwrap();
+                    }
+                }
             }
             prop_assert_eq!(record_of(&applied), known.get(&doc));
             let books = reader.books().unwrap();

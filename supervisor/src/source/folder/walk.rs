@@ -27,8 +27,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The most events that are handed over at once.
-const BATCH: usize = 500;
+/// The most events that are handed over at once: documents under way wait for the transaction that records them.
+const BATCH: usize = 64;
 /// After so many items without an event the receiver hears of the progress all the same.
 const SILENCE: u64 = 5_000;
 /// So many descriptors of directories are held at a time.
