@@ -12,6 +12,13 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdRegisterError};
 
+/// Keeps the C library from giving every thread a heap of its own: texts and rows pass from thread to thread here, and
+/// what one heap frees another cannot use, so that memory would grow with the length of a run.
+pub fn few_heaps() {
+    // SAFETY: sets a parameter of the allocator and touches no memory of ours. Called before any thread is started.
+    unsafe { libc::mallopt(libc::M_ARENA_MAX, 2) };
+}
+
 /// How a process ended, by the kernel's word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reaped {

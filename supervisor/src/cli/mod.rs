@@ -33,6 +33,7 @@ pub type Outcome = Result<Exit, CliError>;
 
 /// The program.
 pub fn main_impl() -> ExitCode {
+    crate::sys::few_heaps();
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => {

@@ -189,7 +189,7 @@ pub(super) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Ledge
     tracing::trace!(journal, "the ledger is open");
     // 64 MiB of pages; the log is folded in at 16 MiB, and does not stay large after a burst.
     db.execute_batch(
-        "PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 4096; PRAGMA journal_size_limit = 67108864;
+        "PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 4096; PRAGMA journal_size_limit = 67108864;
          PRAGMA temp_store = MEMORY;",
     )
     .map_err(wrap)?;

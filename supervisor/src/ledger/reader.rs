@@ -60,7 +60,7 @@ impl Reader {
         reader.ask(|db| {
             db.set_prepared_statement_cache_capacity(64);
             db.busy_timeout(Duration::from_secs(60))?;
-            db.execute_batch("PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY;")
+            db.execute_batch("PRAGMA cache_size = -4096; PRAGMA temp_store = MEMORY;")
         })?;
         open::refuse_other_schema(&reader.db, &reader.path)?;
         Ok(reader)
