@@ -3,6 +3,7 @@
 //! Once the filter stands, nothing in here can make the calls that Landlock forbids, so nobody could tell whether it
 //! would: the filter would be all there is, and Landlock a claim. Here the calls are still to be had. What a child adds
 //! is rehearsed by a process that exists for that, by the very function that a child uses.
+#![expect(clippy::disallowed_types, reason = "it attacks the cage: the network must be out of reach")]
 
 use super::Standing;
 use super::child::own_domain;
