@@ -196,7 +196,12 @@ fn each_has_its_kind_and_nothing_grows() {
     };
     assert!(documents(&late.held) <= IN_FLIGHT, "{:?}", late.held);
     for before in [&early.held, &warm.held] {
-        assert_eq!(late.held.without_stores(), before.without_stores(), "{:?}", late.held);
+        let earlier = before.without_stores();
+        for (sort, held) in late.held.without_stores() {
+            // What is in flight may be a step further or less far at the moment of a look; a leak is one a document.
+            let most = earlier.get(sort).copied().unwrap_or(0) + IN_FLIGHT / 2;
+            assert!(held <= most, "{sort}: {held}, before {most}: {:?}", late.held);
+        }
         assert_eq!(late.held.children, before.children);
         assert_eq!(late.held.temporary_files, before.temporary_files);
         assert!(late.held.threads <= before.threads + STORES_MOST, "{:?}", late.held);

@@ -60,7 +60,7 @@ impl Reader {
         reader.ask(|db| {
             db.set_prepared_statement_cache_capacity(64);
             db.busy_timeout(Duration::from_secs(60))?;
-            db.execute_batch("PRAGMA cache_size = -4096; PRAGMA temp_store = MEMORY;")
+            db.execute_batch("PRAGMA cache_size = -2048; PRAGMA temp_store = MEMORY;")
         })?;
         open::refuse_other_schema(&reader.db, &reader.path)?;
         Ok(reader)
@@ -165,7 +165,8 @@ impl Reader {
     }
 
     /// Retrying documents of these sources whose time has come at `now`; those without a time, where they were last tried
-    /// before `began`. Without those that are to be tried alone.
+    /// before `began`. Without those that are to be tried alone, and without the records of directories, which only a
+    /// listing settles.
     pub fn retries(
         &self,
         sources: &[SourceId],
@@ -175,6 +176,7 @@ impl Reader {
     ) -> Result<Vec<Record>, LedgerError> {
         let sql = format!(
             "source IN ({}) AND state = 'retrying' AND json_extract(rest, '$.alone') IS NULL
+             AND (parent IS NOT NULL OR json_extract(rest, '$.stat') IS NOT NULL)
              AND (next_attempt <= ?1
                   OR next_attempt IS NULL AND coalesce(json_extract(rest, '$.last_attempt'), 0) < ?2)
              ORDER BY next_attempt, number LIMIT ?3",

@@ -36,7 +36,7 @@ pub(super) fn eml(document: &Document<'_>, out: &mut Output<'_>) -> Done {
     say_bodies(&message, out);
     let mtime = message.date().map(mail_parser::DateTime::to_timestamp);
     for &id in &message.attachments {
-        if let Some(part) = message.part(id).filter(|part| !is_shown(&message, id, part)) {
+        if let Some(part) = message.part(id).filter(|part| !is_body(part) && !is_shown(&message, id, part)) {
             send(&message, part, mtime, out);
         }
     }
@@ -142,8 +142,9 @@ fn say_bodies(message: &Message<'_>, out: &mut Output<'_>) {
         out.line(&body);
     }
     // An alternative says the same again, as a rule. Where it does not, leaving it out would lose what it says.
-    for &id in &message.html_body {
-        let Some(body) = message.part(id).and_then(body_of).filter(|_| done.insert(id)) else { continue };
+    for &id in message.html_body.iter().chain(&message.attachments) {
+        let part = message.part(id).filter(|part| message.html_body.contains(&id) || is_body(part));
+        let Some(body) = part.and_then(body_of).filter(|_| done.insert(id)) else { continue };
         let (all, new) = words_of(&body).fold((0, 0), |(all, new), word| {
             (all + 1, new + usize::from(!words.contains(&word.to_lowercase())))
         });
@@ -151,6 +152,13 @@ fn say_bodies(message: &Message<'_>, out: &mut Output<'_>) {
             out.line(&body);
         }
     }
+}
+
+/// A text without a name that nobody calls an attachment: a body, where the mail's structure is too damaged to say so.
+fn is_body(part: &MessagePart<'_>) -> bool {
+    let text = matches!(part.body, PartType::Text(_) | PartType::Html(_));
+    let attached = part.content_disposition().is_some_and(mail_parser::ContentType::is_attachment);
+    text && !attached && part.attachment_name().is_none()
 }
 
 fn body_of<'b>(part: &'b MessagePart<'_>) -> Option<Cow<'b, str>> {
