@@ -3,6 +3,10 @@
 //! The bytes are copied, never mapped: a file that is cut while it is mapped kills its reader. What was there before the
 //! first byte and after the last must be the same file with the same size and times, or the copy is of no version at all.
 
+mod again;
+
+pub use again::{Rehashed, probe, rehash};
+
 use super::errno::{fault, stat_of};
 use super::open;
 use super::readers::{Heart, Readers};
@@ -53,7 +57,7 @@ pub struct Fetch<'a> {
     pub spool: &'a Path,
 }
 
-static READERS: Readers<Fetched> = Readers::new();
+static READERS: Readers = Readers::new();
 
 /// How many reading threads hang in a file system right now.
 pub fn stuck() -> usize {
@@ -67,13 +71,12 @@ pub fn stuck() -> usize {
 /// what is no regular file; `policy.too_large`, `policy.empty_file`.
 pub async fn fetch(fetch: Fetch<'_>) -> Result<Fetched, Fault> {
     let task = Task {
-        root: fetch.root.to_owned(),
-        path: fetch.path.to_vec(),
+        place: Place::new(fetch.root, fetch.path),
         input_limit: fetch.input_limit,
         memory_cap: fetch.memory_cap,
         spool: fetch.spool.to_owned(),
     };
-    READERS.carry(fetch.fetch_ms, Box::new(move |heart, buffer| task.read(heart, buffer))).await
+    READERS.carry(fetch.fetch_ms, move |heart, buffer| task.read(heart, buffer)).await
 }
 
 /// A sealed memfd with these bytes: for members and for the built-in documents.
@@ -153,30 +156,35 @@ fn named_and_unlinked(spool: &Path) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// [`Fetch`], owned by the thread that carries it out.
-struct Task {
+/// Where an item lies, owned by the thread that reads it.
+struct Place {
     root: PathBuf,
     path: Vec<u8>,
-    input_limit: u64,
-    memory_cap: u64,
-    spool: PathBuf,
 }
 
-impl Task {
-    fn read(&self, heart: &Heart, buffer: &mut [u8]) -> Result<Fetched, Fault> {
+/// An item that is open for reading, and what was seen of it then.
+struct Opened {
+    root: OwnedFd,
+    file: File,
+    before: Stat,
+}
+
+impl Place {
+    fn new(root: &Path, path: &[u8]) -> Self {
+        Place { root: root.to_owned(), path: path.to_vec() }
+    }
+
+    fn open(&self) -> Result<Opened, Fault> {
         let root = self.open_root()?;
-        let source = self.open(root.as_fd(), OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY)?;
-        let before = regular(&source)?;
-        self.within_bounds(before.size)?;
-        heart.beat();
-        let mut copying = Copying::new(self.destination(before.size)?, before.size);
-        let mut source = File::from(source);
-        copying.run(&mut source, heart, buffer)?;
-        let after = regular(&source)?;
-        let by_path = regular(&self.open(root.as_fd(), OFlag::O_PATH)?)?;
-        unchanged(&before, &after)?;
-        unchanged(&before, &by_path)?;
-        copying.finish(before)
+        let file = self.open_as(root.as_fd(), OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY)?;
+        let before = regular(&file)?;
+        Ok(Opened { root, file: file.into(), before })
+    }
+
+    /// The file that was read is still the same, and the path still leads to it.
+    fn stood_still(&self, opened: &Opened) -> Result<(), Fault> {
+        unchanged(&opened.before, &regular(&opened.file)?)?;
+        unchanged(&opened.before, &regular(&self.open_as(opened.root.as_fd(), OFlag::O_PATH)?)?)
     }
 
     fn open_root(&self) -> Result<OwnedFd, Fault> {
@@ -190,21 +198,43 @@ impl Task {
         })
     }
 
-    fn open(&self, root: BorrowedFd<'_>, flags: OFlag) -> Result<OwnedFd, Fault> {
+    fn open_as(&self, root: BorrowedFd<'_>, flags: OFlag) -> Result<OwnedFd, Fault> {
         open::beneath(root, &self.path, flags).map_err(|errno| fault(Stage::Fetch, errno, "open"))
     }
+}
 
-    fn within_bounds(&self, size: u64) -> Result<(), Fault> {
-        if size == 0 {
-            return Err(Fault::new(Stage::Fetch, Kind::PolicyEmptyFile, "the file has no bytes"));
-        }
-        if size > self.input_limit {
-            let limit = Limit { name: "input".to_owned(), value: self.input_limit, measured: Some(size) };
-            let message = format!("{size} bytes, and at most {} are read", self.input_limit);
-            let evidence = Evidence { limit: Some(limit), ..Evidence::default() };
-            return Err(Fault::new(Stage::Fetch, Kind::PolicyTooLarge, message).with(evidence));
-        }
-        Ok(())
+/// An item of so many bytes is read.
+fn within_bounds(size: u64, input_limit: u64) -> Result<(), Fault> {
+    if size == 0 {
+        return Err(Fault::new(Stage::Fetch, Kind::PolicyEmptyFile, "the file has no bytes"));
+    }
+    if size > input_limit {
+        let limit = Limit { name: "input".to_owned(), value: input_limit, measured: Some(size) };
+        let message = format!("{size} bytes, and at most {input_limit} are read");
+        let evidence = Evidence { limit: Some(limit), ..Evidence::default() };
+        return Err(Fault::new(Stage::Fetch, Kind::PolicyTooLarge, message).with(evidence));
+    }
+    Ok(())
+}
+
+/// [`Fetch`], owned by the thread that carries it out.
+struct Task {
+    place: Place,
+    input_limit: u64,
+    memory_cap: u64,
+    spool: PathBuf,
+}
+
+impl Task {
+    fn read(&self, heart: &Heart, buffer: &mut [u8]) -> Result<Fetched, Fault> {
+        let mut opened = self.place.open()?;
+        within_bounds(opened.before.size, self.input_limit)?;
+        heart.beat();
+        let size = opened.before.size;
+        let mut copying = Copying::new(self.destination(size)?, size);
+        copying.run(&mut opened.file, heart, buffer)?;
+        self.place.stood_still(&opened)?;
+        copying.finish(opened.before)
     }
 
     fn destination(&self, size: u64) -> Result<Copy, Fault> {
@@ -238,6 +268,11 @@ fn changed(message: &str) -> Fault {
     Fault::new(Stage::Fetch, Kind::SourceChanged, message)
 }
 
+/// What the source says instead of bytes.
+fn unread(error: &std::io::Error) -> Fault {
+    fault(Stage::Fetch, Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)), "read")
+}
+
 /// What fails on our own side: the copy.
 fn ours(error: &std::io::Error) -> Fault {
     let errno = error.raw_os_error().map(|raw| format!("{:?}", Errno::from_raw(raw)));
@@ -265,10 +300,7 @@ impl Copying {
             let length = match source.read(buffer) {
                 Ok(length) => length,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(error) => {
-                    let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
-                    return Err(fault(Stage::Fetch, errno, "read"));
-                }
+                Err(error) => return Err(unread(&error)),
             };
             heart.beat();
             self.got += length as u64;

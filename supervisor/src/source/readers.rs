@@ -17,6 +17,8 @@ pub(super) const STUCK_MAX: usize = 64;
 const IDLE_MAX: usize = 32;
 /// Bytes that are read at a time.
 const BUFFER: usize = 256 << 10;
+/// Where the buffer begins, in multiples: what a read past the page cache asks for, on every disk there is.
+pub(super) const ALIGNED: usize = 4 << 10;
 
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
@@ -46,22 +48,18 @@ impl Heart {
     }
 }
 
-type Work<T> = Box<dyn FnOnce(&Heart, &mut [u8]) -> Result<T, Fault> + Send>;
-
-struct Job<T> {
-    work: Work<T>,
-    heart: Arc<Heart>,
-    reply: oneshot::Sender<Result<T, Fault>>,
-}
+/// What a thread carries out, with its buffer. What comes back gives the answer to whoever waits, once the thread is free again.
+type Job = Box<dyn FnOnce(&mut [u8]) -> Reply + Send>;
+type Reply = Box<dyn FnOnce() + Send>;
 
 /// The threads.
 #[derive(Debug)]
-pub(super) struct Readers<T: 'static> {
-    idle: Mutex<Vec<mpsc::Sender<Job<T>>>>,
+pub(super) struct Readers {
+    idle: Mutex<Vec<mpsc::Sender<Job>>>,
     stuck: AtomicUsize,
 }
 
-impl<T: Send + 'static> Readers<T> {
+impl Readers {
     pub(super) const fn new() -> Self {
         Readers { idle: Mutex::new(Vec::new()), stuck: AtomicUsize::new(0) }
     }
@@ -75,7 +73,11 @@ impl<T: Send + 'static> Readers<T> {
     ///
     /// # Errors
     /// What the work says; `source.timeout` where it went silent, or where too many others have.
-    pub(super) async fn carry(&'static self, patience_ms: u64, work: Work<T>) -> Result<T, Fault> {
+    pub(super) async fn carry<T: Send + 'static>(
+        &'static self,
+        patience_ms: u64,
+        work: impl FnOnce(&Heart, &mut [u8]) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
         if self.stuck() >= STUCK_MAX {
             let message =
                 format!("{STUCK_MAX} files of this machine's sources hang; no further one is opened");
@@ -83,8 +85,14 @@ impl<T: Send + 'static> Readers<T> {
         }
         let heart = Arc::new(Heart::new());
         let (reply, mut answer) = oneshot::channel();
-        let job = Job { work, heart: Arc::clone(&heart), reply };
-        self.hand_over(job).map_err(|error| {
+        let finished = Finished { heart: Arc::clone(&heart), stuck: &self.stuck };
+        let job = move |buffer: &mut [u8]| -> Reply {
+            let result = work(&finished.heart, buffer);
+            drop(finished);
+            // Nobody waits any longer where it was abandoned.
+            Box::new(move || drop(reply.send(result)))
+        };
+        self.hand_over(Box::new(job)).map_err(|error| {
             let message = format!("no thread to read with: {error}");
             let mut fault = Fault::new(Stage::Fetch, Kind::SourceIo, message);
             fault.evidence.detail = Some(super::fetch::OUR_OWN.to_owned());
@@ -107,7 +115,7 @@ impl<T: Send + 'static> Readers<T> {
         }
     }
 
-    fn hand_over(&'static self, mut job: Job<T>) -> std::io::Result<()> {
+    fn hand_over(&'static self, mut job: Job) -> std::io::Result<()> {
         loop {
             let waiting = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let Some(waiting) = waiting else { break };
@@ -125,12 +133,12 @@ impl<T: Send + 'static> Readers<T> {
         sender.send(job).map_err(|_| std::io::Error::other("the thread ended at once"))
     }
 
-    fn serve(&self, own: &mpsc::Sender<Job<T>>, jobs: &mpsc::Receiver<Job<T>>) {
-        let mut buffer = vec![0; BUFFER];
-        while let Ok(Job { work, heart, reply }) = jobs.recv() {
-            let finished = Finished { heart, stuck: &self.stuck };
-            let result = work(&finished.heart, &mut buffer);
-            drop(finished);
+    fn serve(&self, own: &mpsc::Sender<Job>, jobs: &mpsc::Receiver<Job>) {
+        let mut room = vec![0; BUFFER + ALIGNED];
+        let start = room.as_ptr().align_offset(ALIGNED).min(ALIGNED);
+        let buffer = room.get_mut(start..).and_then(|room| room.get_mut(..BUFFER)).unwrap_or_default();
+        while let Ok(job) = jobs.recv() {
+            let reply = job(buffer);
             let stays = {
                 let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
                 let stays = idle.len() < IDLE_MAX;
@@ -139,8 +147,7 @@ impl<T: Send + 'static> Readers<T> {
                 }
                 stays
             };
-            // Nobody waits any longer where it was abandoned.
-            drop(reply.send(result));
+            reply();
             if !stays {
                 return;
             }
@@ -189,7 +196,7 @@ pub(super) fn heart() -> Heart {
 mod tests {
     use super::*;
 
-    fn readers() -> &'static Readers<u32> {
+    fn readers() -> &'static Readers {
         Box::leak(Box::new(Readers::new()))
     }
 
@@ -205,17 +212,17 @@ mod tests {
             for _ in 0..STUCK_MAX {
                 let (release, gate) = mpsc::channel::<()>();
                 held.push(release);
-                let fault = readers.carry(1, Box::new(move |_, _| Ok(u32::from(gate.recv().is_ok())))).await;
+                let fault = readers.carry(1, move |_, _| Ok(gate.recv().is_ok())).await;
                 assert_eq!(fault.unwrap_err().kind, Kind::SourceTimeout);
             }
             assert_eq!(readers.stuck(), STUCK_MAX);
-            let fault = readers.carry(60_000, Box::new(|_, _| panic!("must not begin"))).await.unwrap_err();
+            let fault = readers.carry::<()>(60_000, |_, _| panic!("must not begin")).await.unwrap_err();
             assert_eq!(fault.kind, Kind::SourceTimeout);
             drop(held);
             while readers.stuck() > 0 {
                 std::thread::yield_now();
             }
-            assert_eq!(readers.carry(60_000, Box::new(|_, _| Ok(7))).await.unwrap(), 7);
+            assert_eq!(readers.carry(60_000, |_, _| Ok(7)).await.unwrap(), 7);
         });
     }
 
@@ -223,10 +230,12 @@ mod tests {
     fn a_thread_is_used_again() {
         let readers = readers();
         block_on(async {
-            let thread = || Box::new(|_: &Heart, _: &mut [u8]| Ok(std::thread::current().id()));
-            let ids: &'static Readers<std::thread::ThreadId> = Box::leak(Box::new(Readers::new()));
-            let first = ids.carry(60_000, thread()).await.unwrap();
-            assert_eq!(ids.carry(60_000, thread()).await.unwrap(), first);
+            let thread = |_: &Heart, buffer: &mut [u8]| {
+                assert_eq!((buffer.len(), buffer.as_ptr().align_offset(ALIGNED)), (BUFFER, 0));
+                Ok(std::thread::current().id())
+            };
+            let first = readers.carry(60_000, thread).await.unwrap();
+            assert_eq!(readers.carry(60_000, thread).await.unwrap(), first);
         });
         assert_eq!(readers.stuck(), 0);
     }
@@ -235,9 +244,9 @@ mod tests {
     fn a_panic_costs_one_item_and_leaves_nothing_stuck() {
         let readers = readers();
         block_on(async {
-            let fault = readers.carry(60_000, Box::new(|_, _| panic!("for the test"))).await.unwrap_err();
+            let fault = readers.carry::<()>(60_000, |_, _| panic!("for the test")).await.unwrap_err();
             assert_eq!(fault.kind, Kind::InternalPanic);
-            assert_eq!(readers.carry(60_000, Box::new(|_, _| Ok(1))).await.unwrap(), 1);
+            assert_eq!(readers.carry(60_000, |_, _| Ok(1)).await.unwrap(), 1);
         });
         assert_eq!(readers.stuck(), 0);
     }
@@ -247,7 +256,7 @@ mod tests {
         let readers = readers();
         let (release, gate) = mpsc::channel::<()>();
         block_on(async {
-            let carried = readers.carry(60_000, Box::new(move |_, _| Ok(u32::from(gate.recv().is_ok()))));
+            let carried = readers.carry(60_000, move |_, _| Ok(gate.recv().is_ok()));
             assert!(tokio::time::timeout(Duration::from_millis(1), carried).await.is_err());
         });
         assert_eq!(readers.stuck(), 1);
