@@ -12,7 +12,7 @@ use crate::path::tree::Tree;
 use crate::rules::fault::Fault;
 use crate::rules::kind::{Kind, Stage};
 use crate::sink::texts::Texts;
-use crate::source::folder::{self, Listed, Listing, ListingError};
+use crate::source::folder::{self, Batch, Listed, Listing, ListingError};
 use shared::DocumentId;
 use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
@@ -111,9 +111,10 @@ impl Connector<'_> {
                 now: desk::now(),
                 accept_deletions,
                 deletion_guard: settings.deletion_guard,
+                verify: None,
             };
             let mut trouble = None;
-            let outcome = folder::list(&listing, &mut |events, items| {
+            let outcome = folder::list(&listing, &mut |Batch { events, items, .. }| {
                 seen.store(items, Ordering::Relaxed);
                 if orders.is_stopped() || given_up.load(Ordering::Relaxed) {
                     return ControlFlow::Break(());

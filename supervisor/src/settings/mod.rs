@@ -34,6 +34,8 @@ pub struct Settings {
     pub children: Option<usize>,
     /// Below which share of its documents in one listing a source may lose them without a person's word.
     pub deletion_guard: f64,
+    /// Which share of the unchanged items each listing picks to be read again.
+    pub verify_share: f64,
 }
 
 /// `[retry]`. Times in ms.
@@ -152,6 +154,7 @@ impl Default for Settings {
             connectors: Vec::new(),
             children: None,
             deletion_guard: 0.1,
+            verify_share: 0.01,
         }
     }
 }

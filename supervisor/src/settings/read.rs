@@ -99,6 +99,9 @@ fn settings(table: Table, all: &mut Complaints) -> Settings {
     let mut deletion = root.section("deletion", all);
     let deletion_guard = deletion.share("guard", all).unwrap_or(default.deletion_guard);
     deletion.finish(all);
+    let mut verify = root.section("verify", all);
+    let verify_share = verify.share("share", all).unwrap_or(default.verify_share);
+    verify.finish(all);
     let connectors = connectors(root.take("connector"), all);
     let children = root.count("children", (1, 4096), all).and_then(|count| usize::try_from(count).ok());
     root.finish(all);
@@ -114,6 +117,7 @@ fn settings(table: Table, all: &mut Complaints) -> Settings {
         connectors,
         children,
         deletion_guard,
+        verify_share,
     }
 }
 

@@ -82,6 +82,11 @@ pub fn reference() -> &'static [(&'static str, &'static str, &'static str)] {
             "0.1",
             "the share of its documents that a source may lose in one listing, above 100 documents",
         ),
+        (
+            "verify.share",
+            "0.01",
+            "the share of the unchanged items that each run reads again, to see that they are",
+        ),
         ("[[connector]].name", "(required)", "the source's name"),
         ("[[connector]].kind", "folder", "`folder`"),
         ("[[connector]].path", "(required)", "the folder"),

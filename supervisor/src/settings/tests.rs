@@ -38,6 +38,7 @@ fn nothing_written_gives_every_default() {
         connectors,
         children,
         deletion_guard,
+        verify_share,
     } = Settings::load(None, &[]).unwrap();
     assert_eq!(limits, Limits::default());
     assert_eq!(large.memory, 2 << 30);
@@ -51,6 +52,7 @@ fn nothing_written_gives_every_default() {
     assert!(cage.require.has(Layer::SeccompChild) && !cage.faults && cage.worker.is_none());
     assert_eq!((cage.omit, cage.uid_base, children), (Layers::NONE, 1_900_000_000, None));
     assert!((deletion_guard - 0.1).abs() < 1e-9);
+    assert!((verify_share - 0.01).abs() < 1e-9);
 }
 
 /// A value that differs from the default for each key of the reference, as TOML.
@@ -70,7 +72,7 @@ fn example(key: &str) -> &'static str {
         "uid_base" => "70000",
         "worker" | "path" | "name" => "\"x\"",
         "kind" => "\"folder\"",
-        "guard" => "0.5",
+        "guard" | "share" => "0.5",
         "file" => "\"/dev/null\"",
         other => panic!("no example for {other}"),
     }

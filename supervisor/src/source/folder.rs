@@ -6,14 +6,19 @@
 
 mod compare;
 mod entries;
+mod kernel;
 mod known;
 mod losses;
 #[cfg(test)]
 mod tests;
+mod verify;
 mod walk;
 
-use crate::ledger::{Event, LedgerError, Millis, Reader, SourceRow};
+pub use verify::Verify;
+
+use crate::ledger::{Event, LedgerError, Millis, Reader, SourceRow, Stat};
 use crate::settings::Policy;
+use shared::DocumentId;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -32,6 +37,28 @@ pub struct Listing<'a> {
     pub accept_deletions: bool,
     /// See [`crate::settings::Settings::deletion_guard`].
     pub deletion_guard: f64,
+    /// Which of the unchanged items are to be read again all the same.
+    pub verify: Option<Verify>,
+}
+
+/// What a walk hands over at a time: as a whole of bounded size.
+#[derive(Debug, Clone, Default)]
+pub struct Batch {
+    /// What differs from the ledger; to be recorded as one transaction before the walk goes on.
+    pub events: Vec<Event>,
+    /// Unchanged by all that a listing sees, and picked to be read again.
+    pub verify: Vec<Unchanged>,
+    /// Items seen so far.
+    pub items: u64,
+}
+
+/// An item of which a listing saw no change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unchanged {
+    pub id: DocumentId,
+    /// Raw bytes, below the root.
+    pub path: Vec<u8>,
+    pub stat: Stat,
 }
 
 /// How a listing went.
@@ -84,15 +111,14 @@ impl std::error::Error for ListingError {
     }
 }
 
-/// Walks the source and hands over what differs from the ledger, in batches that are each to be recorded as one
-/// transaction before the walk goes on. `each` also gets the number of items seen so far; where nothing differs for long, a
-/// batch without events tells of the progress. Blocks.
+/// Walks the source and hands over, batch by batch, what differs from the ledger and what is to be verified. Where there is
+/// neither for long, an empty batch tells of the progress. Blocks.
 ///
 /// # Errors
 /// See [`ListingError`]; what concerns one item or one directory below the root is an event and no error.
 pub fn list(
     listing: &Listing<'_>,
-    each: &mut dyn FnMut(Vec<Event>, u64) -> ControlFlow<()>,
+    each: &mut dyn FnMut(Batch) -> ControlFlow<()>,
 ) -> Result<Listed, ListingError> {
     let terms = walk::Terms {
         source: listing.source,
@@ -102,6 +128,7 @@ pub fn list(
         now: listing.now,
         accept_deletions: listing.accept_deletions,
         deletion_guard: listing.deletion_guard,
+        verify: listing.verify,
     };
     walk::Walker::new(terms, &known::OfSource(listing.source.id, listing.reader), each)?.run()
 }

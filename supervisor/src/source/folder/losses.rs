@@ -5,7 +5,7 @@
 
 use crate::ledger::Stat;
 use shared::DocumentId;
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 /// So many losses, and as many arrivals, are kept at most.
 const KEPT: usize = 1_000_000;
@@ -24,7 +24,8 @@ fn mark(stat: &Stat) -> Mark {
 pub(super) struct Losses {
     kept: Vec<(DocumentId, Option<Mark>)>,
     not_kept: u64,
-    arrived: HashSet<Mark>,
+    /// How often each arrived: names of one file (hard links) have all one mark, and each makes up for one loss only.
+    arrived: HashMap<Mark, u32>,
 }
 
 impl Losses {
@@ -36,10 +37,10 @@ impl Losses {
         }
     }
 
-    /// A new item: perhaps one of the lost, moved.
+    /// An item that was not here: perhaps one of the lost, moved.
     pub(super) fn arrived(&mut self, stat: &Stat) {
         if self.arrived.len() < KEPT {
-            self.arrived.insert(mark(stat));
+            *self.arrived.entry(mark(stat)).or_default() += 1;
         }
     }
 
@@ -49,8 +50,15 @@ impl Losses {
 
     /// How many are lost, moves not counted.
     pub(super) fn count(&self) -> u64 {
-        let stayed_away = |mark: &Option<Mark>| mark.is_none_or(|mark| !self.arrived.contains(&mark));
-        self.kept.iter().filter(|(_, mark)| stayed_away(mark)).count() as u64 + self.not_kept
+        let mut lost: HashMap<Mark, u32> = HashMap::new();
+        let mut moved = 0;
+        for mark in self.kept.iter().filter_map(|(_, mark)| *mark) {
+            let Some(&arrived) = self.arrived.get(&mark) else { continue };
+            let lost = lost.entry(mark).or_default();
+            *lost += 1;
+            moved += u64::from(*lost <= arrived);
+        }
+        self.kept.len() as u64 - moved + self.not_kept
     }
 
     /// Whether these are too many of `known` to be believed without a person's word.
@@ -102,5 +110,17 @@ mod tests {
         assert_eq!(losses.count(), 100);
         assert!(!losses.are_too_many(101, 0.1));
         assert_eq!(losses.take().len(), 101);
+    }
+
+    #[test]
+    fn one_name_that_arrives_makes_up_for_one_that_is_lost() {
+        let stat = Stat { size: 1, mtime_ns: 1, ctime_ns: 1, dev: 1, ino: 9 };
+        let mut losses = Losses::default();
+        for n in 0..5 {
+            losses.lost(DocumentId([n; 20]), Some(&stat));
+        }
+        losses.arrived(&stat);
+        losses.arrived(&stat);
+        assert_eq!(losses.count(), 3);
     }
 }

@@ -95,6 +95,9 @@ struct Place {
     policy: Policy,
     accept: bool,
     device: Option<u64>,
+    verify: Option<Verify>,
+    /// What the last listing picked.
+    picked: RefCell<Vec<Unchanged>>,
 }
 
 impl Place {
@@ -102,7 +105,15 @@ impl Place {
         let root = std::env::temp_dir().join(format!("lazaret-walk-{name}-{}", std::process::id()));
         drop(std::fs::remove_dir_all(&root));
         std::fs::create_dir_all(&root).unwrap();
-        Place { root, memory: Memory::default(), policy: Policy::default(), accept: false, device: None }
+        Place {
+            root,
+            memory: Memory::default(),
+            policy: Policy::default(),
+            accept: false,
+            device: None,
+            verify: None,
+            picked: RefCell::default(),
+        }
     }
 
     fn write(&self, path: &str, content: &str) {
@@ -132,12 +143,15 @@ impl Place {
             now: 1,
             accept_deletions: self.accept,
             deletion_guard: 0.1,
+            verify: self.verify,
         };
         let mut events = 0;
-        let mut each = |batch: Vec<Event>, _| {
-            assert!(batch.len() <= 500);
-            events += batch.len();
-            batch.into_iter().for_each(|event| self.memory.apply(event));
+        self.picked.borrow_mut().clear();
+        let mut each = |batch: Batch| {
+            assert!(batch.events.len() <= 64 && batch.verify.len() <= 64);
+            events += batch.events.len();
+            batch.events.into_iter().for_each(|event| self.memory.apply(event));
+            self.picked.borrow_mut().extend(batch.verify);
             ControlFlow::Continue(())
         };
         let listed = Walker::new(terms, &self.memory, &mut each)?.run()?;
@@ -346,8 +360,164 @@ fn a_root_that_cannot_be_listed_is_an_error_and_a_stop_is_one() {
         now: 1,
         accept_deletions: false,
         deletion_guard: 0.1,
+        verify: None,
     };
-    let mut stop = |_: Vec<Event>, _| ControlFlow::Break(());
+    let mut stop = |_: Batch| ControlFlow::Break(());
     let stopped = Walker::new(terms, &place.memory, &mut stop).unwrap().run();
     assert!(matches!(stopped, Err(ListingError::Stopped)));
+}
+
+impl Place {
+    fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+
+    /// Sets the modification time, in seconds since 1970.
+    fn date(&self, path: &str, seconds: i64) {
+        let times = nix::sys::time::TimeSpec::new(seconds, 0);
+        let flags = nix::sys::stat::UtimensatFlags::NoFollowSymlink;
+        nix::sys::stat::utimensat(nix::fcntl::AT_FDCWD, &self.path(path), &times, &times, flags).unwrap();
+    }
+
+    /// What one listing says: new, changed, gone.
+    fn said(&self) -> (u64, u64, u64) {
+        let listed = self.list().0;
+        assert!(listed.alerts.is_empty(), "{:?}", listed.alerts);
+        (listed.new, listed.changed, listed.gone)
+    }
+}
+
+#[test]
+fn a_directory_of_five_thousand_that_is_renamed_is_no_loss() {
+    let place = Place::new("renamed");
+    for n in 0..5_000 {
+        place.write(&format!("before/{n}"), "1");
+    }
+    assert_eq!(place.said(), (5_000, 0, 0));
+    std::fs::rename(place.path("before"), place.path("behind")).unwrap();
+    assert_eq!(place.said(), (5_000, 0, 5_000));
+    assert_eq!(place.said(), (0, 0, 0));
+}
+
+#[test]
+fn files_that_are_moved_over_others_are_no_losses() {
+    let place = Place::new("over");
+    for n in 0..300 {
+        place.write(&format!("a/{n}"), "1");
+        place.write(&format!("b/{n}"), "22");
+    }
+    assert_eq!(place.said(), (600, 0, 0));
+    std::fs::remove_dir_all(place.path("b")).unwrap();
+    std::fs::rename(place.path("a"), place.path("b")).unwrap();
+    assert_eq!(place.said(), (0, 300, 300));
+}
+
+#[test]
+fn names_of_one_file_make_up_for_as_many_losses_as_arrive() {
+    let place = Place::new("links");
+    place.write("one", "1");
+    for n in 0..200 {
+        place.write(&format!("other/{n}"), "1");
+        std::fs::create_dir_all(place.path("links")).unwrap();
+        std::fs::hard_link(place.path("one"), place.path(&format!("links/{n}"))).unwrap();
+    }
+    assert_eq!(place.said(), (401, 0, 0));
+    std::fs::remove_dir_all(place.path("links")).unwrap();
+    std::fs::hard_link(place.path("one"), place.path("another")).unwrap();
+    let listed = place.list().0;
+    assert_eq!(listed.gone, 0);
+    assert!(listed.alerts[0].contains("199 documents are missing"), "{:?}", listed.alerts);
+}
+
+#[test]
+fn a_hard_link_is_a_document_and_an_edit_is_seen_under_each_name() {
+    let place = Place::new("hard");
+    place.write("a", "1");
+    std::fs::hard_link(place.path("a"), place.path("b")).unwrap();
+    assert_eq!(place.said(), (2, 0, 0));
+    std::fs::write(place.path("b"), "22").unwrap();
+    assert_eq!(place.said(), (0, 2, 0));
+    std::fs::remove_file(place.path("a")).unwrap();
+    let (_, changed, gone) = place.said();
+    // The count of links moves the change time of the name that is left: it is looked at again.
+    assert_eq!((changed, gone), (1, 1));
+}
+
+#[test]
+fn no_time_hides_a_change() {
+    const YEARS: [i64; 6] = [-2_208_988_800, -1, 0, 2_147_483_648, 4_102_444_800, 9_000_000_000];
+    let place = Place::new("times");
+    for seconds in YEARS {
+        place.write(&seconds.to_string(), "old");
+        place.date(&seconds.to_string(), seconds);
+    }
+    assert_eq!(place.said(), (6, 0, 0));
+    assert_eq!(place.said(), (0, 0, 0));
+    for seconds in YEARS {
+        // Restored from a backup: older bytes of the same length under the time that they had then.
+        let path = seconds.to_string();
+        std::fs::remove_file(place.path(&path)).unwrap();
+        place.write(&path, "bak");
+        place.date(&path, seconds);
+    }
+    assert_eq!(place.said(), (0, 6, 0));
+    for seconds in YEARS {
+        // An edit in place that keeps size and time: only the change time differs.
+        let path = seconds.to_string();
+        std::fs::write(place.path(&path), "new").unwrap();
+        place.date(&path, seconds);
+    }
+    assert_eq!(place.said(), (0, 6, 0));
+    for seconds in YEARS {
+        // A later edit, with a time before what was known.
+        let path = seconds.to_string();
+        std::fs::write(place.path(&path), "now").unwrap();
+        place.date(&path, 1_000_000);
+    }
+    assert_eq!(place.said(), (0, 6, 0));
+    assert_eq!(place.said(), (0, 0, 0));
+}
+
+#[test]
+fn a_file_that_was_a_directory_for_a_while_is_back() {
+    let place = Place::new("back");
+    place.write("x", "1");
+    assert_eq!(place.said(), (1, 0, 0));
+    std::fs::remove_file(place.path("x")).unwrap();
+    place.write("x/in", "1");
+    assert_eq!(place.said(), (1, 0, 1));
+    std::fs::remove_dir_all(place.path("x")).unwrap();
+    place.write("x", "1");
+    assert_eq!(place.said(), (1, 0, 1));
+    assert_eq!((place.memory.state("x"), place.memory.state("x/in")), (THERE, GONE));
+}
+
+#[test]
+fn a_share_of_what_is_unchanged_is_picked_and_nothing_else() {
+    let mut place = Place::new("verify");
+    for n in 0..1_000 {
+        place.write(&format!("d/{n}"), "1");
+    }
+    place.write("large", &"x".repeat(101));
+    place.verify = Some(Verify { share: 1.0, salt: 1 });
+    place.list();
+    assert!(place.picked.borrow().is_empty(), "what is new is read anyway");
+    place.write("d/7", "22");
+    place.list();
+    let picked = place.picked.borrow().clone();
+    assert_eq!(picked.len(), 999, "neither the changed one nor the excluded one");
+    assert!(picked.iter().all(|one| one.path != b"d/7" && one.stat.size == 1));
+    assert_eq!(picked[0].id, DocumentId::derive("s", &Identity::item(&picked[0].path)));
+    let mut seen = std::collections::BTreeSet::new();
+    for salt in 0..100 {
+        place.verify = Some(Verify { share: 0.1, salt });
+        assert_eq!(place.list().1, 0, "what is picked makes no event");
+        let picked = place.picked.borrow();
+        assert!((50..=150).contains(&picked.len()), "{}", picked.len());
+        seen.extend(picked.iter().map(|one| one.path.clone()));
+    }
+    assert_eq!(seen.len(), 1_000);
+    place.verify = Some(Verify { share: 0.0, salt: 1 });
+    place.list();
+    assert!(place.picked.borrow().is_empty());
 }

@@ -5,9 +5,11 @@
 
 use super::compare::{Verdict, compare};
 use super::entries::Entries;
+use super::kernel::{file_type, open_directory, read, special};
 use super::known::{Cursor, Known, all_below, join};
 use super::losses::Losses;
-use super::{Listed, ListingError};
+use super::verify::{Verify, was_read};
+use super::{Batch, Listed, ListingError, Unchanged};
 use crate::fault_point::{Point, reach};
 use crate::ledger::{Change, Event, KnownItem, LedgerError, Millis, Seen, Settle, SourceRow, Stat};
 use crate::rules::fault::Fault;
@@ -17,8 +19,8 @@ use crate::settings::Policy;
 use crate::source::errno::{fault, stat_of};
 use crate::source::open;
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, openat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
+use nix::fcntl::{AtFlags, OFlag};
+use nix::sys::stat::{FileStat, SFlag, fstat, fstatat};
 use shared::{DocumentId, Identity};
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -27,15 +29,16 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The most events that are handed over at once: documents under way wait for the transaction that records them.
+/// The most events, and the most items to be verified, that are handed over at once: documents under way wait for the
+/// transaction that records the events.
 const BATCH: usize = 64;
-/// After so many items without an event the receiver hears of the progress all the same.
+/// After so many items without either the receiver hears of the progress all the same.
 const SILENCE: u64 = 5_000;
 /// So many descriptors of directories are held at a time.
 const HELD: usize = 64;
 
 /// Takes what differs.
-pub(super) type Each<'a> = &'a mut dyn FnMut(Vec<Event>, u64) -> ControlFlow<()>;
+pub(super) type Each<'a> = &'a mut dyn FnMut(Batch) -> ControlFlow<()>;
 
 impl From<LedgerError> for ListingError {
     fn from(error: LedgerError) -> Self {
@@ -66,6 +69,7 @@ pub(super) struct Terms<'a> {
     pub(super) now: Millis,
     pub(super) accept_deletions: bool,
     pub(super) deletion_guard: f64,
+    pub(super) verify: Option<Verify>,
 }
 
 pub(super) struct Walker<'a> {
@@ -73,6 +77,7 @@ pub(super) struct Walker<'a> {
     known: &'a dyn Known,
     each: Each<'a>,
     batch: Vec<Event>,
+    verify: Vec<Unchanged>,
     told: u64,
     listed: Listed,
     losses: Losses,
@@ -90,6 +95,7 @@ impl<'a> Walker<'a> {
             known,
             each,
             batch: Vec::new(),
+            verify: Vec::new(),
             told: 0,
             listed: Listed::default(),
             losses: Losses::default(),
@@ -322,7 +328,7 @@ impl<'a> Walker<'a> {
             Some(Fault::new(Stage::Discover, Kind::PolicySpecialFile, special(stat)))
         };
         match compare(known, Some(&seen), rejection.as_ref()) {
-            Verdict::Same => {}
+            Verdict::Same => self.unchanged(path, known, seen)?,
             Verdict::New | Verdict::Changed => {
                 self.seen(path, known, Some(&seen), rejection.map(|fault| (fault, None)))?;
             }
@@ -336,6 +342,16 @@ impl<'a> Walker<'a> {
             self.hand_over()?;
         }
         Ok(())
+    }
+
+    /// Nothing that a listing sees has changed: perhaps it is this one's turn to be read all the same.
+    fn unchanged(&mut self, path: &[u8], known: Option<&KnownItem>, stat: Stat) -> Result<(), ListingError> {
+        let (Some(known), Some(verify)) = (known, self.listing.verify) else { return Ok(()) };
+        if !was_read(known) || !verify.picks(known.id) {
+            return Ok(());
+        }
+        self.verify.push(Unchanged { id: known.id, path: path.to_vec(), stat });
+        if self.verify.len() >= BATCH { self.hand_over() } else { Ok(()) }
     }
 
     fn missing(&mut self, known: &KnownItem, complete: bool) {
@@ -421,13 +437,15 @@ impl<'a> Walker<'a> {
         stat: Option<&Stat>,
         fault: Option<(Fault, Option<Settle>)>,
     ) -> Result<(), ListingError> {
-        if known.is_some_and(|known| known.state != State::Deleted) {
-            self.listed.changed += 1;
-        } else {
-            self.listed.new += 1;
-            if let Some(stat) = stat.filter(|_| self.before > 0) {
-                self.losses.arrived(stat);
-            }
+        let known_before = known.filter(|known| known.state != State::Deleted);
+        match known_before {
+            Some(_) => self.listed.changed += 1,
+            None => self.listed.new += 1,
+        }
+        // Also where it took the place of another.
+        let arrived = stat.filter(|stat| !is_the_file(known_before, stat) && self.before > 0);
+        if let Some(stat) = arrived {
+            self.losses.arrived(stat);
         }
         let (fault, settle) = fault.map_or((None, None), |(fault, settle)| (Some(Box::new(fault)), settle));
         let seen = Seen {
@@ -454,7 +472,12 @@ impl<'a> Walker<'a> {
     fn hand_over(&mut self) -> Result<(), ListingError> {
         reach(Point::Listing);
         self.told = self.listed.items;
-        match (self.each)(std::mem::take(&mut self.batch), self.listed.items) {
+        let batch = Batch {
+            events: std::mem::take(&mut self.batch),
+            verify: std::mem::take(&mut self.verify),
+            items: self.listed.items,
+        };
+        match (self.each)(batch) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(ListingError::Stopped),
         }
@@ -468,30 +491,7 @@ fn is_there(known: &KnownItem) -> bool {
     known.state != State::Deleted && !being_deleted
 }
 
-fn read(directory: &OwnedFd) -> nix::Result<Entries> {
-    let own =
-        directory.try_clone().map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))?;
-    Ok(Entries::read(own))
-}
-
-fn open_directory(parent: BorrowedFd<'_>, name: &[u8]) -> nix::Result<(OwnedFd, FileStat)> {
-    let flags =
-        OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
-    let fd = openat(parent, OsStr::from_bytes(name), flags, Mode::empty())?;
-    let stat = fstat(&fd)?;
-    Ok((fd, stat))
-}
-
-fn file_type(stat: &FileStat) -> SFlag {
-    SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits())
-}
-
-fn special(stat: &FileStat) -> &'static str {
-    match file_type(stat) {
-        SFlag::S_IFLNK => "a symbolic link; links are not followed",
-        SFlag::S_IFIFO => "a FIFO",
-        SFlag::S_IFSOCK => "a socket",
-        SFlag::S_IFBLK | SFlag::S_IFCHR => "a device",
-        _ => "no regular file",
-    }
+/// Whether it is the very file that was known here, edited or not.
+fn is_the_file(known: Option<&KnownItem>, stat: &Stat) -> bool {
+    known.and_then(|known| known.stat).is_some_and(|before| before.ino == stat.ino)
 }
