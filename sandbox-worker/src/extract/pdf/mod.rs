@@ -120,6 +120,21 @@ mod tests {
     }
 
     #[test]
+    fn form_feeds_tell_pages_apart_and_are_no_text() {
+        let blank =
+            |number: u32| format!("{number} 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>endobj\n");
+        let last = "13 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 200 200]/Contents 4 0 R/Resources<</Font<</F 5 0 R>>>>>>endobj\n";
+        let more = (8..12).map(blank).collect::<String>() + last + "trailer";
+        let pages = whole()
+            .replace("/Kids[3 0 R]/Count 1", "/Kids[8 0 R 3 0 R 9 0 R 10 0 R 13 0 R 11 0 R]/Count 6")
+            .replace("trailer", &more);
+        let said = testing::said(pages.as_bytes(), extract);
+        assert_eq!(said.text, "\u{c}Hello\nA note\n\u{c}\u{c}\u{c}Hello\n");
+        let none = pages.replace("Hello", "").replace("/Annots[6 0 R]", "");
+        assert_eq!(testing::said(none.as_bytes(), extract).text, "");
+    }
+
+    #[test]
     fn a_file_without_its_end_is_truncated_and_keeps_its_text() {
         let said = testing::said(HELLO.as_bytes(), extract);
         assert_eq!(said.why(), Some(Refused::Truncated));

@@ -22,9 +22,12 @@ pub(super) struct Read {
     pub(super) skipped: Option<(Refused, String)>,
     /// Files that hang on notes.
     pub(super) attached: Vec<FileSpec>,
+    /// Pages that ended and of which the text does not say so yet.
+    ended: usize,
 }
 
-/// Says the text of all pages, a sign of life for each.
+/// Says the text of all pages, a sign of life for each. Before the text of a page stand as many form feeds as pages ended
+/// since there was text: which lines stand on most pages can be told.
 pub(super) fn read(pdf: &Document, total: usize, out: &mut Output<'_>) -> Read {
     let (fonts, hidden) = (FontCache::default(), pdf.oc_state());
     let mut read = Read::default();
@@ -46,6 +49,7 @@ pub(super) fn read(pdf: &Document, total: usize, out: &mut Output<'_>) -> Read {
             Ok((page, text, report)) => one(pdf, &page, &fonts, (&text, &report), &mut read, &mut said, out),
             Err(error) => read.skip(Refused::Malformed, format!("page {}: {error}", index + 1)),
         }
+        read.ended += 1;
         out.progress(index as u64 + 1, total as u64);
     }
     fields(pdf, &mut said, out);
@@ -63,7 +67,7 @@ fn one(
 ) {
     let visible = text.trim();
     if !visible.is_empty() {
-        out.line(visible);
+        read.say(visible, out);
         read.with_text += 1;
     }
     if visible.len() < LITTLE_TEXT && is_a_picture(pdf, page, fonts) {
@@ -80,12 +84,18 @@ fn one(
             && !text.contains(contents)
             && said.insert(contents.to_owned())
         {
-            out.line(contents);
+            read.say(contents, out);
         }
     }
 }
 
 impl Read {
+    /// A line of the page at hand. Of pages without text nothing is said until one has some: form feeds alone are no text.
+    fn say(&mut self, text: &str, out: &mut Output<'_>) {
+        out.text(&"\u{c}".repeat(std::mem::take(&mut self.ended)));
+        out.line(text);
+    }
+
     fn skip(&mut self, why: Refused, message: String) {
         self.pages_skipped += 1;
         self.skipped.get_or_insert((why, message));
