@@ -19,7 +19,7 @@ use crate::rules::identify::identify;
 use crate::rules::kind::{Kind, Stage, State};
 use crate::rules::normalise;
 use crate::rules::policy;
-use crate::settings::Settings;
+use crate::settings::{Check, Settings};
 use crate::source::fetch::{self, Fetch, Fetched};
 use collect::{Collector, Member, Spooled};
 use shared::format::Role;
@@ -140,7 +140,7 @@ pub async fn carry(means: &Means, record: &Record, place: &Place, errand: Errand
     evidence.metadata = collector.metadata.clone();
     facts.usage = Some(ending.usage);
     let spool = collector.take_spool().map(Arc::new);
-    judge(facts, evidence, ending, known.format, collector, spool)
+    judge(&means.settings.check, facts, evidence, ending, known.format, collector, spool)
 }
 
 /// What stands in the way of having the bytes.
@@ -222,6 +222,7 @@ async fn extract(
 }
 
 fn judge(
+    thresholds: &Check,
     mut facts: Facts,
     evidence: Evidence,
     ending: Ending,
@@ -258,7 +259,8 @@ fn judge(
             bytes: members.iter().map(|member| member.bytes.size()).sum(),
         });
     }
-    let product = product(&mut facts, evidence, format, text, collector.metadata.as_ref(), trouble);
+    let product =
+        product(&mut facts, evidence, format, text, collector.metadata.as_ref(), trouble, thresholds);
     Carried { facts, came: Came::Text(product), members, spool }
 }
 
@@ -270,12 +272,15 @@ fn product(
     text: String,
     metadata: Option<&Metadata>,
     trouble: Option<Fault>,
+    thresholds: &Check,
 ) -> Product {
+    let raw = check::Raw::of(&text);
     let text = normalise::normalise(text);
     facts.text = Some(normalise::facts(&text));
     let mut fault = trouble;
     if format.role() != Role::Archive {
-        let (kind, measures) = check::check(&text, format, facts.size.unwrap_or(0), metadata);
+        let (kind, measures) =
+            check::check(&text, &raw, format, facts.size.unwrap_or(0), metadata, thresholds);
         evidence.measures = Some(measures);
         if fault.is_none() {
             fault = kind.map(|kind| Fault::new(Stage::Check, kind, check::explain(kind)));

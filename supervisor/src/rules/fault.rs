@@ -128,14 +128,23 @@ pub struct Measures {
     pub chars: u64,
     pub letters: u64,
     pub words: u64,
-    /// U+FFFD, control and private-use characters among all.
+    /// U+FFFD, control and private-use characters, and letters that are UTF-8 read in the wrong charset, among all.
     pub junk: f64,
     /// Glyph codes such as `(cid:12)` among all words.
     pub glyph_codes: f64,
+    /// Letters and digits a page, on average, where pages are counted.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub chars_a_page: Option<f64>,
     /// Pages with text among pages, where pages are told apart.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub pages_with_text: Option<f64>,
-    /// Words among the commonest of fifteen languages; absent below 50 words.
+    /// Lines that stand on most pages among all lines, by their characters; where pages are told apart and four have text.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub repeated_lines: Option<f64>,
+    /// Words among the 2,000 commonest of fifteen languages; absent below 50 words.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub common_words: Option<f64>,
+    /// Pairs of letters that hardly ever stand together in these languages, among all pairs; measured where few words are common.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub odd_pairs: Option<f64>,
 }

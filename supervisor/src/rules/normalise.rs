@@ -10,7 +10,7 @@ const LANGUAGE_WORDS: u64 = 50;
 /// So many characters decide the language.
 const LANGUAGE_CHARS: usize = 20_000;
 
-/// NFC, `\n` alone between lines, no control characters, no invisible characters that part words, no blanks at the end
+/// NFC, `\n` alone between lines and between pages, no control characters, no invisible characters that part words, no blanks at the end
 /// of lines, at most two empty lines together, none at the ends.
 pub fn normalise(text: String) -> String {
     if is_clean(&text) {
@@ -52,10 +52,11 @@ fn tidy(text: &str) -> String {
                     newline(&mut newlines, &mut blanks);
                 }
             }
-            // Every other thing that ends a line, a page or a paragraph.
-            '\n' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => {
-                newline(&mut newlines, &mut blanks);
-            }
+            // Every other thing that ends a line or a paragraph.
+            '\n' | '\u{b}' | '\u{85}' | '\u{2028}' | '\u{2029}' => newline(&mut newlines, &mut blanks),
+            // A page ends where a line does.
+            '\u{c}' if newlines == 0 => newline(&mut newlines, &mut blanks),
+            '\u{c}' => blanks.clear(),
             ' ' | '\t' | '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => {
                 blanks.push(char);
             }
@@ -110,7 +111,8 @@ fn as_float(count: u64) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-fn language(text: &str) -> Option<String> {
+/// The language of a text, where it is recognised for sure: ISO 639-3.
+pub(super) fn language(text: &str) -> Option<String> {
     let end = text.char_indices().nth(LANGUAGE_CHARS).map_or(text.len(), |(at, _)| at);
     let info = whatlang::detect(text.get(..end)?)?;
     info.is_reliable().then(|| info.lang().code().to_owned())
@@ -133,6 +135,7 @@ mod tests {
             ("a\n \n \n \n \nb", "a\n\n\nb"),
             ("\n\n a", "a"),
             ("page\u{c}next", "page\nnext"),
+            ("page\n\u{c}\u{c}next\n\n\u{c} last", "page\nnext\n\n last"),
             ("\u{645}\u{6cc}\u{200c}\u{62e}", "\u{645}\u{6cc}\u{200c}\u{62e}"),
             ("", ""),
             ("\0\u{1}", ""),

@@ -34,6 +34,7 @@ pub struct Settings {
     pub children: Option<usize>,
     /// Below which share of its documents in one listing a source may lose them without a person's word.
     pub deletion_guard: f64,
+    pub check: Check,
     /// Which share of the unchanged items each listing picks to be read again.
     pub verify_share: f64,
 }
@@ -99,6 +100,23 @@ pub struct Cage {
     pub worker: Option<PathBuf>,
 }
 
+/// `[check]`: from where on the content check does not accept a text. Shares are from 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Check {
+    /// Fewer letters and digits a page, on average, are almost nothing.
+    pub near_empty: u64,
+    /// Fewer pages with text among pages are too few.
+    pub under_extracted: f64,
+    /// More characters that stand for what could not be decoded are no text.
+    pub junk: f64,
+    /// More glyph codes among words are no text.
+    pub glyph_codes: f64,
+    /// More of a text than this, on most pages alike, was stamped on pictures of pages.
+    pub repeated_lines: f64,
+    /// Fewer common words are suspicious.
+    pub common_words: f64,
+}
+
 /// `[[connector]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connector {
@@ -110,6 +128,19 @@ pub struct Connector {
 impl Default for Retry {
     fn default() -> Self {
         Retry { attempts: 5, floor_ms: 60_000, cap_ms: 6 * 3_600_000, max_crashes: 3 }
+    }
+}
+
+impl Default for Check {
+    fn default() -> Self {
+        Check {
+            near_empty: 8,
+            under_extracted: 0.5,
+            junk: 0.2,
+            glyph_codes: 0.3,
+            repeated_lines: 0.8,
+            common_words: 0.1,
+        }
     }
 }
 
@@ -154,6 +185,7 @@ impl Default for Settings {
             connectors: Vec::new(),
             children: None,
             deletion_guard: 0.1,
+            check: Check::default(),
             verify_share: 0.01,
         }
     }

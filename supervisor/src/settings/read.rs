@@ -1,7 +1,7 @@
 //! From what was written to [`Settings`]: the file, `--set` over it, then section by section.
 
 use super::section::{Complaints, Section, SettingError, nearest};
-use super::{Cage, Connector, KindPolicy, Policy, Retry, Settings, Watch, large_lane};
+use super::{Cage, Check, Connector, KindPolicy, Policy, Retry, Settings, Watch, large_lane};
 use crate::rules::kind::{Class, Kind};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use shared::{Format, Layer, Layers, Limits};
@@ -99,6 +99,7 @@ fn settings(table: Table, all: &mut Complaints) -> Settings {
     let mut deletion = root.section("deletion", all);
     let deletion_guard = deletion.share("guard", all).unwrap_or(default.deletion_guard);
     deletion.finish(all);
+    let check = check(root.section("check", all), all);
     let mut verify = root.section("verify", all);
     let verify_share = verify.share("share", all).unwrap_or(default.verify_share);
     verify.finish(all);
@@ -117,6 +118,7 @@ fn settings(table: Table, all: &mut Complaints) -> Settings {
         connectors,
         children,
         deletion_guard,
+        check,
         verify_share,
     }
 }
@@ -365,6 +367,20 @@ fn layers(section: &mut Section, key: &'static str, all: &mut Complaints) -> Opt
     let find = |name: &str| Layer::ALL.iter().copied().find(|layer| layer.name() == name);
     let known = || Layer::ALL.iter().map(|layer| layer.name()).collect();
     Some(named(&names, "layer", &section.key(key), all, find, known).into_iter().collect())
+}
+
+fn check(mut section: Section, all: &mut Complaints) -> Check {
+    let default = Check::default();
+    let check = Check {
+        near_empty: section.count("near_empty", (0, 1_000_000), all).unwrap_or(default.near_empty),
+        under_extracted: section.share("under_extracted", all).unwrap_or(default.under_extracted),
+        junk: section.share("junk", all).unwrap_or(default.junk),
+        glyph_codes: section.share("glyph_codes", all).unwrap_or(default.glyph_codes),
+        repeated_lines: section.share("repeated_lines", all).unwrap_or(default.repeated_lines),
+        common_words: section.share("common_words", all).unwrap_or(default.common_words),
+    };
+    section.finish(all);
+    check
 }
 
 fn passwords(mut section: Section, all: &mut Complaints) -> Vec<String> {

@@ -83,6 +83,36 @@ pub fn reference() -> &'static [(&'static str, &'static str, &'static str)] {
             "the share of its documents that a source may lose in one listing, above 100 documents",
         ),
         (
+            "check.near_empty",
+            "8",
+            "letters and digits a page, on average, below which a document of pages is near-empty; half as many where no page is a picture",
+        ),
+        (
+            "check.under_extracted",
+            "0.5",
+            "the share of pages with text below which a document of four pages or more is under-extracted",
+        ),
+        (
+            "check.junk",
+            "0.2",
+            "the share of characters that could not be decoded above which a text is garbled",
+        ),
+        (
+            "check.glyph_codes",
+            "0.3",
+            "the share of glyph codes such as `(cid:12)` among words above which a text is garbled",
+        ),
+        (
+            "check.repeated_lines",
+            "0.8",
+            "the share of a text, alike on most pages, above which it was stamped on pictures of pages and is near-empty",
+        ),
+        (
+            "check.common_words",
+            "0.1",
+            "the share of common words of fifteen languages below which a text is garbled that also reads like no language; 0: none is",
+        ),
+        (
             "verify.share",
             "0.01",
             "the share of the unchanged items that each run reads again, to see that they are",

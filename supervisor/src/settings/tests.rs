@@ -38,6 +38,7 @@ fn nothing_written_gives_every_default() {
         connectors,
         children,
         deletion_guard,
+        check,
         verify_share,
     } = Settings::load(None, &[]).unwrap();
     assert_eq!(limits, Limits::default());
@@ -52,6 +53,7 @@ fn nothing_written_gives_every_default() {
     assert!(cage.require.has(Layer::SeccompChild) && !cage.faults && cage.worker.is_none());
     assert_eq!((cage.omit, cage.uid_base, children), (Layers::NONE, 1_900_000_000, None));
     assert!((deletion_guard - 0.1).abs() < 1e-9);
+    assert_eq!(check, Check::default());
     assert!((verify_share - 0.01).abs() < 1e-9);
 }
 
@@ -72,7 +74,9 @@ fn example(key: &str) -> &'static str {
         "uid_base" => "70000",
         "worker" | "path" | "name" => "\"x\"",
         "kind" => "\"folder\"",
-        "guard" | "share" => "0.5",
+        "guard" | "share" | "under_extracted" | "junk" | "glyph_codes" | "repeated_lines"
+        | "common_words" => "0.25",
+        "near_empty" => "5",
         "file" => "\"/dev/null\"",
         other => panic!("no example for {other}"),
     }
@@ -130,6 +134,28 @@ fn all_errors_are_told_at_once_with_key_and_what_is_allowed() {
     }
     assert!(found.iter().any(|problem| problem.contains("did you mean `\"30s\"`?")));
     assert_eq!(found.len(), 12, "{found:#?}");
+}
+
+#[test]
+fn the_checks_thresholds_are_read() {
+    let toml = "[check]\nnear_empty = 1\nunder_extracted = 0.2\njunk = 0.3\nglyph_codes = 0.4\nrepeated_lines = 0.5\n\
+                common_words = 0";
+    let check = Check {
+        near_empty: 1,
+        under_extracted: 0.2,
+        junk: 0.3,
+        glyph_codes: 0.4,
+        repeated_lines: 0.5,
+        common_words: 0.0,
+    };
+    assert_eq!(load(toml, &[]).unwrap().check, check);
+    assert_eq!(
+        problems("[check]\njunk = 1.5\nnear_empty = -1", &[]),
+        [
+            "check.near_empty: `-1` is not allowed: a whole number from 0 to 1000000",
+            "check.junk: `1.5` is not allowed: a number from 0 to 1"
+        ]
+    );
 }
 
 #[test]
