@@ -39,13 +39,13 @@ fn answer(cage: &Cage, ask: &Ask, bytes: &[u8], jailed: &Jailed) {
     recorder::stage(Stage::Parse);
     let document = Document { bytes, name: &ask.name, passwords: &ask.passwords };
     let mut out = Output::new(&mut pipe);
-    if ask.work == Work::Members {
+    if ask.work != Work::Extract {
         out.members_only();
     }
-    let done = if fault {
-        faults::carry_out(jailed, &document, &mut out)
-    } else {
-        extract::extract(jailed, ask.format, &document, &mut out)
+    let done = match ask.work {
+        _ if fault => faults::carry_out(jailed, &document, &mut out),
+        Work::Extract | Work::Members => extract::extract(jailed, ask.format, &document, &mut out),
+        Work::Pictures => extract::pictures(jailed, ask.format, &document, &mut out),
     };
     recorder::stage(Stage::End);
     end(out, done);

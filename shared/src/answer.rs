@@ -55,7 +55,7 @@ pub struct Metadata {
     pub to: Option<String>,
     /// Encrypted, and opened with the empty password or a configured one.
     pub decrypted: bool,
-    /// Images that cover most of a page: what `recognise` could read.
+    /// Pages that are pictures, and have hardly any text: what `recognise` could read.
     pub page_images: Option<u32>,
 }
 

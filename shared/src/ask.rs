@@ -5,7 +5,7 @@ use crate::{Format, Layer, Layers};
 use serde::{Deserialize, Serialize};
 
 /// Both ends must be of the same version: they are built together.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// The largest message in either direction, in bytes.
 pub const MESSAGE_MAX: usize = 64 << 10;
@@ -62,6 +62,10 @@ pub enum Work {
     Extract,
     /// The members alone: some of them are wanted again.
     Members,
+    /// As members, the pictures of those pages of a PDF that have hardly any text: `page-0001.jpg` (`.jp2`, `.pnm`), named by
+    /// the page's number, in the order of the pages; a page's second picture is `page-0001-2.jpg`. One that cannot be had ends as
+    /// failed, with the reason.
+    Pictures,
 }
 
 /// What the child enforces on itself and the kernel on it.

@@ -81,6 +81,14 @@ pub fn extract(_cage: &Jailed, format: Format, document: &Document<'_>, out: &mu
     dispatch(format, document, out)
 }
 
+/// Sends the pictures of those pages of `document` that have hardly any text, as members. Carried out in a closed cage alone.
+pub fn pictures(_cage: &Jailed, format: Format, document: &Document<'_>, out: &mut Output<'_>) -> Done {
+    match format {
+        Format::Pdf => pdf::pictures(document, out),
+        other => Done::refused(other, "none", Refused::Unsupported, "only a PDF has pictures of pages"),
+    }
+}
+
 fn dispatch(format: Format, document: &Document<'_>, out: &mut Output<'_>) -> Done {
     match format {
         Format::Pdf => pdf::extract(document, out),

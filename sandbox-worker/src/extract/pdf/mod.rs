@@ -6,6 +6,8 @@
 mod attachments;
 mod metadata;
 mod pages;
+mod pictures;
+mod samples;
 mod second;
 
 use super::{Document, Done, Output};
@@ -26,6 +28,18 @@ pub(super) fn extract(document: &Document<'_>, out: &mut Output<'_>) -> Done {
             Done::refused(Format::Pdf, ENGINE, Refused::Encrypted, "no password that was tried opens it")
         }
         Err(error) => broken(bytes, document.passwords, out, &error.to_string()),
+    }
+}
+
+/// Sends the pictures of those pages of `document` that have hardly any text, as members named `page-0001.jpg` and the like, in
+/// the order of the pages.
+pub(super) fn pictures(document: &Document<'_>, out: &mut Output<'_>) -> Done {
+    match open(without_junk(document.bytes), document.passwords) {
+        Ok(pdf) => pictures::send(&pdf, out),
+        Err(Error::Encrypted) => {
+            Done::refused(Format::Pdf, ENGINE, Refused::Encrypted, "no password that was tried opens it")
+        }
+        Err(error) => Done::refused(Format::Pdf, ENGINE, Refused::Malformed, error.to_string()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::Output;
 use pdfboss_core::source::{Immediate, block_on};
-use pdfboss_core::{Annotation, Document, FileSpec, Page};
+use pdfboss_core::{Annotation, Document, FileSpec, OcState, Page, Rect};
 use pdfboss_output::{ExtractReport, FontCache, ReadingOrder, SkipCause, SkippedTextKind};
 use shared::Refused;
 use std::collections::HashSet;
@@ -10,8 +10,11 @@ use std::collections::HashSet;
 /// A page with less text than this may be a picture with a page number under it.
 const LITTLE_TEXT: usize = 100;
 
-/// A picture that covers so much of a page is the page.
+/// A picture that covers so much of a page is the page, whatever number stands under it.
 const MOST_OF_A_PAGE: f32 = 0.5;
+
+/// On a page without a letter a picture of this share may be what there is to read.
+const PART_OF_A_PAGE: f32 = 0.1;
 
 /// What the pages gave, besides text.
 #[derive(Default)]
@@ -26,27 +29,53 @@ pub(super) struct Read {
     ended: usize,
 }
 
+/// Reads pages one by one; what they share is read once.
+pub(super) struct Pages<'a> {
+    pdf: &'a Document,
+    fonts: FontCache,
+    hidden: Option<OcState>,
+}
+
+impl<'a> Pages<'a> {
+    pub(super) fn of(pdf: &'a Document) -> Self {
+        Pages { pdf, fonts: FontCache::default(), hidden: pdf.oc_state() }
+    }
+
+    /// A page, its text, and what the engine had to leave out of it.
+    pub(super) fn read(&self, index: usize) -> pdfboss_core::Result<(Page, String, ExtractReport)> {
+        let page = self.pdf.page(index)?;
+        let extracted = pdfboss_output::extract_text_reporting_cached_with(
+            Immediate(self.pdf),
+            &page,
+            &self.fonts,
+            self.hidden.as_ref(),
+            None,
+            ReadingOrder::Content,
+        );
+        block_on(extracted).map(|(text, report)| (page, text, report))
+    }
+
+    /// Whether a page with this text is a picture, and which share of the page a picture then must cover at least.
+    pub(super) fn picture(&self, page: &Page, text: &str) -> Option<f32> {
+        let letters = text.chars().any(char::is_alphanumeric);
+        let least = if letters { MOST_OF_A_PAGE } else { PART_OF_A_PAGE };
+        let is_one = text.trim().len() < LITTLE_TEXT && has_a_picture(self.pdf, page, &self.fonts, least);
+        is_one.then_some(least)
+    }
+}
+
 /// Says the text of all pages, a sign of life for each. Before the text of a page stand as many form feeds as pages ended
 /// since there was text: which lines stand on most pages can be told.
 pub(super) fn read(pdf: &Document, total: usize, out: &mut Output<'_>) -> Read {
-    let (fonts, hidden) = (FontCache::default(), pdf.oc_state());
+    let pages = Pages::of(pdf);
     let mut read = Read::default();
     let mut said = HashSet::new();
     for index in 0..total {
-        let extracted = pdf.page(index).and_then(|page| {
-            let order = ReadingOrder::Content;
-            let extracted = pdfboss_output::extract_text_reporting_cached_with(
-                Immediate(pdf),
-                &page,
-                &fonts,
-                hidden.as_ref(),
-                None,
-                order,
-            );
-            block_on(extracted).map(|(text, report)| (page, text, report))
-        });
-        match extracted {
-            Ok((page, text, report)) => one(pdf, &page, &fonts, (&text, &report), &mut read, &mut said, out),
+        match pages.read(index) {
+            Ok((page, text, report)) => {
+                read.images += u32::from(pages.picture(&page, &text).is_some());
+                one(pdf, &page, (&text, &report), &mut read, &mut said, out);
+            }
             Err(error) => read.skip(Refused::Malformed, format!("page {}: {error}", index + 1)),
         }
         read.ended += 1;
@@ -59,7 +88,6 @@ pub(super) fn read(pdf: &Document, total: usize, out: &mut Output<'_>) -> Read {
 fn one(
     pdf: &Document,
     page: &Page,
-    fonts: &FontCache,
     (text, report): (&str, &ExtractReport),
     read: &mut Read,
     said: &mut HashSet<String>,
@@ -69,9 +97,6 @@ fn one(
     if !visible.is_empty() {
         read.say(visible, out);
         read.with_text += 1;
-    }
-    if visible.len() < LITTLE_TEXT && is_a_picture(pdf, page, fonts) {
-        read.images += 1;
     }
     if let Some((why, message)) = loss(report, text) {
         read.skip(why, format!("page {}: {message}", page.index + 1));
@@ -116,19 +141,27 @@ fn loss(report: &ExtractReport, text: &str) -> Option<(Refused, String)> {
     Some((why, format!("{}: {}", lost.kind, lost.cause)))
 }
 
-fn is_a_picture(pdf: &Document, page: &Page, fonts: &FontCache) -> bool {
+fn has_a_picture(pdf: &Document, page: &Page, fonts: &FontCache, least: f32) -> bool {
     let Ok((images, _)) = pdfboss_text::placed_images_reporting_cached(pdf, page, fonts) else {
         return false;
     };
-    let area = |x0: f32, y0: f32, x1: f32, y1: f32| (x1 - x0).max(0.0) * (y1 - y0).max(0.0);
-    let page_box = page.crop_box;
-    let whole = area(page_box.x0, page_box.y0, page_box.x1, page_box.y1);
-    images.iter().filter(|image| !image.stencil || image.width > 256).any(|image| {
-        let b = image.bbox;
-        let (x0, y0) = (b.x0.max(page_box.x0), b.y0.max(page_box.y0));
-        let (x1, y1) = (b.x1.min(page_box.x1), b.y1.min(page_box.y1));
-        area(x0, y0, x1, y1) >= whole * MOST_OF_A_PAGE
-    })
+    let images = images.iter().filter(|image| may_be_a_page(image.stencil, image.width));
+    images.map(|image| image.bbox).any(|place| covers(page, place, least))
+}
+
+/// A stencil that is this narrow is a shade or a pattern.
+pub(super) fn may_be_a_page(stencil: bool, width: u32) -> bool {
+    !stencil || width > 256
+}
+
+/// Whether what is drawn there covers at least this share of the page.
+pub(super) fn covers(page: &Page, place: Rect, least: f32) -> bool {
+    overlap(place, page.crop_box) >= overlap(page.crop_box, page.crop_box) * least
+}
+
+/// The area that both have.
+pub(super) fn overlap(one: Rect, other: Rect) -> f32 {
+    one.intersect(other).map_or(0.0, |both| both.width() * both.height())
 }
 
 /// What a reader of the page would see of a note. A link's is a description, a widget's belongs to its field, a
