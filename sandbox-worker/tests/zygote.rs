@@ -136,12 +136,16 @@ impl Zygote {
     }
 
     fn carry_out(&self, format: Format, bytes: &[u8], kill_after: usize) -> Outcome {
+        self.work(Work::Extract, format, bytes, kill_after)
+    }
+
+    fn work(&self, work: Work, format: Format, bytes: &[u8], kill_after: usize) -> Outcome {
         let document = memfd(bytes);
         let recorder = memfd(&[0; SIZE]);
         let (read_end, write_end) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).unwrap();
         let ask = Ask {
             nonce: NONCE,
-            work: Work::Extract,
+            work,
             format,
             size: bytes.len() as u64,
             name: b"x".to_vec(),
@@ -254,6 +258,27 @@ fn a_text_comes_out_of_a_whole_cage() {
         outcome.recording.mapped && outcome.recording.crash.is_none() && outcome.recording.alloc_peak > 0
     );
     assert_eq!(zygote.carry_out(Format::Text, b"", usize::MAX).death, Death::Exited(0));
+}
+
+#[test]
+fn pictures_of_pages_come_out_of_the_cage_and_no_text_with_them() {
+    const SCAN: &str = "%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n\
+        3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 4 0 R/Resources<</Font<</F 6 0 R>>/XObject<</I 5 0 R>>>>>>endobj\n\
+        4 0 obj<</Length 60>>stream\nq 9 0 0 9 0 0 cm /I Do Q BT /F 1 Tf 1 1 Td (page 1) Tj ET    \nendstream endobj\n\
+        5 0 obj<</Type/XObject/Subtype/Image/Width 2/Height 1/BitsPerComponent 8/ColorSpace/DeviceGray/Length 2>>stream\nab\n\
+        endstream endobj\n6 0 obj<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>endobj\n\
+        trailer<</Root 1 0 R/Size 7>>\nstartxref\n0\n%%EOF\n";
+    let zygote = start(|_| {});
+    let outcome = zygote.work(Work::Pictures, Format::Pdf, SCAN.as_bytes(), usize::MAX);
+    let answers = outcome.answers.as_ref().unwrap();
+    let is_picture =
+        |answer: &Answer| matches!(answer, Answer::Member(head) if head.name == b"page-0001.pnm");
+    assert!(answers.iter().any(is_picture), "{answers:?}");
+    assert!(answers.contains(&Answer::MemberData(b"P5\n2 1\n255\nab".to_vec())), "{answers:?}");
+    assert_eq!(outcome.text(), "");
+    let other = zygote.work(Work::Pictures, Format::Text, b"no pages", usize::MAX);
+    let Some(Answer::End(end)) = other.answers.unwrap().pop() else { panic!("it ends") };
+    assert_eq!(end.refusal.map(|refusal| refusal.why), Some(Refused::Unsupported));
 }
 
 #[test]

@@ -22,7 +22,7 @@ const PAIRS_LEAST: u64 = 100;
 /// A pair is odd that makes up less than this share of its alphabet's pairs.
 const ODD: f64 = 1e-4;
 
-/// Each list, in the order of [`ALPHABETS`].
+/// Each list, and what it is written in.
 const LISTS: [(Alphabet, &str); 15] = [
     (Alphabet::Latin, include_str!("../words/cs.txt")),
     (Alphabet::Latin, include_str!("../words/de.txt")),
