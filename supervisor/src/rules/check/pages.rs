@@ -11,6 +11,8 @@ use std::collections::HashMap;
 const MARK: char = '\u{c}';
 /// Of fewer pages nothing can be said to be repeated.
 const PAGES_LEAST: usize = 4;
+/// So many bytes, in whole pages, show what is repeated: the lines of the longest text would fill the memory.
+const BYTES_MOST: usize = 4 << 20;
 
 /// What the raw text shows; to be taken before it is normalised.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -30,7 +32,12 @@ impl Raw {
 }
 
 fn repeated_lines(text: &str) -> Option<f64> {
-    let pages: Vec<&str> = text.split(MARK).filter(|page| !page.trim().is_empty()).collect();
+    let mut left = BYTES_MOST;
+    let pages: Vec<&str> = text
+        .split(MARK)
+        .filter(|page| !page.trim().is_empty())
+        .take_while(|page| left.checked_sub(page.len()).map(|rest| left = rest).is_some())
+        .collect();
     if pages.len() < PAGES_LEAST {
         return None;
     }
@@ -106,5 +113,15 @@ mod tests {
         assert_eq!(repeated("same\u{c}\u{c} \u{c}same\u{c}same"), None);
         assert_eq!(repeated(""), None);
         assert_eq!(repeated(&paged(|_| "same".into(), 4)), Some(1.0));
+    }
+
+    #[test]
+    fn the_first_pages_speak_for_the_rest() {
+        let long = |n: usize| format!("{}\n", "y".repeat(BYTES_MOST / 8 + n));
+        let text = |stamps| paged(|n| if n <= stamps { "stamp\n".into() } else { long(n) }, 40);
+        assert_eq!(repeated(&text(0)), Some(0.0));
+        // Of the long pages seven are looked at, and more than half of what is looked at has the stamp.
+        assert!(repeated(&text(8)) > Some(0.0));
+        assert_eq!(repeated(&text(7)), Some(0.0));
     }
 }
