@@ -4,6 +4,9 @@
 //! document it makes a child by `clone3(CLONE_PARENT)`, so that the supervisor is the child's parent; the child shuts
 //! the rest of its cage ([`jail`]) and only then parses ([`extract`]). It answers in frames on a pipe and dies.
 //!
+//! With the word `launcher` as its argument the program is something else: a [`launcher`], which runs external commands
+//! in a cage of their own. It never parses, and no zygote comes from it.
+//!
 //! Nothing here may start a thread, open a network connection, read a setting or write a file.
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
@@ -11,6 +14,8 @@
 pub mod zygote;
 
 mod child;
+
+pub mod launcher;
 
 pub mod jail;
 
@@ -26,4 +31,11 @@ pub mod extract;
 
 mod sys;
 
-pub use zygote::main_impl;
+/// The whole program.
+pub fn main_impl() {
+    if std::env::args_os().nth(1).is_some_and(|word| word == shared::launch::WORD) {
+        launcher::main_impl();
+    } else {
+        zygote::main_impl();
+    }
+}

@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 /// Exit status where there is no supervisor, or one that is not of our build.
 const EXIT_NO_SUPERVISOR: i32 = 2;
 
-/// The whole program.
+/// The whole program, as a zygote.
 pub fn main_impl() {
     let parent = nix::unistd::getppid();
     memory::set_wiping(true);

@@ -10,6 +10,7 @@ pub mod ask;
 pub mod format;
 pub mod frame;
 pub mod ids;
+pub mod launch;
 pub mod layers;
 pub mod limits;
 pub mod recorder;

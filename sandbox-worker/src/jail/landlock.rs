@@ -1,4 +1,4 @@
-//! The rulesets: everything that the kernel can forbid, and no exception.
+//! The rulesets: everything that the kernel can forbid, and no exception; a command's adds its own.
 
 use super::layers::Failed;
 use landlock::{
@@ -9,9 +9,9 @@ use nix::errno::Errno;
 use std::os::fd::OwnedFd;
 
 /// The newest set of rights that is asked for; the kernel's own is used where it is older.
-const NEWEST: ABI = ABI::V10;
+pub(crate) const NEWEST: ABI = ABI::V10;
 
-fn everything() -> Result<RulesetCreated, RulesetError> {
+pub(crate) fn everything() -> Result<RulesetCreated, RulesetError> {
     Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(NEWEST))?
@@ -37,7 +37,7 @@ pub(super) fn ruleset() -> Result<OwnedFd, Failed> {
     Option::<OwnedFd>::from(everything().map_err(failed)?).ok_or_else(unknown)
 }
 
-fn failed(error: RulesetError) -> Failed {
+pub(crate) fn failed(error: RulesetError) -> Failed {
     let mut step = format!("landlock: {error}");
     let mut source = std::error::Error::source(&error);
     while let Some(error) = source {
@@ -47,6 +47,6 @@ fn failed(error: RulesetError) -> Failed {
     Failed { step, errno: Errno::UnknownErrno }
 }
 
-fn unknown() -> Failed {
+pub(crate) fn unknown() -> Failed {
     Failed { step: "the kernel has no Landlock, or it is off".to_owned(), errno: Errno::UnknownErrno }
 }

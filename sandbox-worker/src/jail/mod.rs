@@ -4,13 +4,13 @@
 //! only without a filter, or without the promise that no privilege comes back, there is no cage at all.
 
 pub(crate) mod child;
-mod landlock;
+pub(crate) mod landlock;
 mod layers;
-mod namespaces;
+pub(crate) mod namespaces;
 mod rehearsal;
 pub(crate) mod zygote;
 
-pub(crate) use layers::Standing;
+pub(crate) use layers::{Failed, Standing};
 
 /// Proof that the cage is shut. Only the last step of [`child::enter`] makes one, so that a parser before the cage
 /// does not compile.

@@ -21,7 +21,7 @@ const PLAIN: &[(Layer, CloneFlags)] = &[
 ];
 
 /// Becomes a user that nothing else is.
-pub(super) fn change_user(number: u32) -> Result<(), Failed> {
+pub(crate) fn change_user(number: u32) -> Result<(), Failed> {
     let (uid, gid) = (Uid::from_raw(number), Gid::from_raw(number));
     setgroups(&[]).map_err(Failed::at("setgroups"))?;
     setresgid(gid, gid, gid).map_err(Failed::at("setresgid"))?;
@@ -29,7 +29,7 @@ pub(super) fn change_user(number: u32) -> Result<(), Failed> {
 }
 
 /// Whether user `number` may make a user namespace here. Found out by a child that tries, since there is no way back.
-pub(super) fn user_namespace_possible(number: u32) -> Result<(), Failed> {
+pub(crate) fn user_namespace_possible(number: u32) -> Result<(), Failed> {
     let Some(pid) = nix_fork()? else {
         let tried = change_user(number)
             .and_then(|()| unshare(CloneFlags::CLONE_NEWUSER).map_err(Failed::at("unshare(user)")));
@@ -62,7 +62,7 @@ pub(super) fn enter_user() -> Result<(), Failed> {
     clippy::disallowed_methods,
     reason = "the kernel takes a namespace's settings as files; no document is there yet"
 )]
-pub(super) fn put(path: &str, text: &str) -> Result<(), Failed> {
+pub(crate) fn put(path: &str, text: &str) -> Result<(), Failed> {
     std::fs::write(path, text).map_err(|error| Failed {
         step: path.to_owned(),
         errno: Errno::from_raw(error.raw_os_error().unwrap_or(0)),

@@ -98,7 +98,7 @@ fn empty_environment() -> Result<(), Failed> {
 }
 
 /// Nothing is open but the null device, three times, and the control socket.
-fn only_fixed_descriptors() -> Result<(), Failed> {
+pub(crate) fn only_fixed_descriptors() -> Result<(), Failed> {
     sys::close_from(shared::ask::CONTROL_FD + 1).map_err(Failed::at("close_range"))?;
     let null = open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty())
         .map_err(Failed::at("/dev/null"))?;
@@ -178,7 +178,7 @@ fn die_with(parent: Pid) -> Result<(), Failed> {
     Ok(())
 }
 
-fn drop_capabilities() -> Result<(), Failed> {
+pub(crate) fn drop_capabilities() -> Result<(), Failed> {
     // EPERM where there is no capability to begin with: then there is nothing to lock.
     sys::set_securebits().ok();
     sys::drop_capabilities().map_err(Failed::at("capset"))?;

@@ -4,8 +4,11 @@
 //! for free; the short one is a child's own and takes away what only the zygote needs, since each instruction
 //! is paid for at every document. The kernel asks both and the more severe answer wins, so the short one must let
 //! through what the long one reports to the supervisor: a report loses against everything but permission.
+//!
+//! An external command has a table of its own ([`command`]), which is the other way round: it names what is denied.
 
 mod assemble;
+mod command;
 #[cfg(test)]
 mod evaluate;
 mod table;
@@ -106,6 +109,14 @@ pub(crate) const CHILD: Policy<'static> =
 /// The policy of the process that holds the process namespace: it only sleeps.
 pub(crate) const KEEPER: Policy<'static> =
     Policy { rules: table::KEEPER, default: Verdict::Report, foreign: Verdict::Report };
+
+/// The policy of an external command: everything that programs do, but for what reaches out of a cage.
+pub(crate) const COMMAND: Policy<'static> =
+    Policy { rules: command::COMMAND, default: Verdict::Allow, foreign: Verdict::Report };
+
+/// The same for a command without a process namespace of its own: it stays in its group and signals nobody.
+pub(crate) const BARE_COMMAND: Policy<'static> =
+    Policy { rules: command::BARE, default: Verdict::Allow, foreign: Verdict::Report };
 
 /// Installs the zygote's filter: with a listener where the kernel gives one.
 ///

@@ -6,8 +6,14 @@ use Check::{Has, Is, IsLong, OneOf, OneOfWithout, OwnProcess, Within};
 use Verdict::{Allow, Errno, Report, Trap};
 
 macro_rules! calls {
-    ($($name:ident)*) => { &[$(Call { name: stringify!($name), number: number(libc::$name) }),*] };
+    ($($name:ident)*) => {
+        &[$(crate::seccomp::Call {
+            name: stringify!($name),
+            number: crate::seccomp::table::number(libc::$name),
+        }),*]
+    };
 }
+pub(super) use calls;
 
 /// Numbers of calls that the C library's crate does not name yet.
 mod newer {
@@ -34,11 +40,11 @@ mod newer {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "numbers of calls are small")]
-const fn number(call: libc::c_long) -> u32 {
+pub(super) const fn number(call: libc::c_long) -> u32 {
     call as u32
 }
 
-const fn bits(flags: i32) -> u32 {
+pub(super) const fn bits(flags: i32) -> u32 {
     flags.cast_unsigned()
 }
 

@@ -7,6 +7,7 @@
 #![expect(unsafe_code, reason = "this is the one place for it")]
 
 mod allocator;
+mod command;
 mod filter;
 mod mapping;
 mod page;
@@ -17,12 +18,16 @@ mod socket;
 
 pub use allocator::Budgeted;
 
+pub(crate) use command::{
+    close_on_exec_from, deny_write_execute, execute, ignore_aborts, make_read_only, place, plain_signals,
+    write_execute_can_be_denied,
+};
 pub(crate) use filter::{BpfInstruction, BpfProgram, install_filter, landlock_abi, landlock_restrict};
 pub(crate) use mapping::{map_document, map_page};
 pub(crate) use page::word;
 pub(crate) use process::{
-    Fork, clear_environment, close_from, code_base, drop_capabilities, duplicate_to, environment_size, exit,
-    file_size, fork, fork_beside, has_capabilities, ignore_child_ends, limit, listener_gone, look_into,
+    Fork, Kin, clear_environment, close_from, code_base, drop_capabilities, duplicate_to, environment_size, exit,
+    file_size, fork, fork_beside, fork_into, has_capabilities, ignore_child_ends, limit, listener_gone, look_into,
     own_id, send_all, set_securebits, set_stack_bounds_of, sleep_for_ever, tune_malloc,
 };
 pub(crate) use signals::install_handlers;

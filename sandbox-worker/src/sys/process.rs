@@ -36,18 +36,43 @@ pub(crate) fn fork_beside() -> Result<Fork<OwnedFd>, Errno> {
     }
 }
 
+/// Forks into new namespaces: as a sibling, with a pidfd, or as a child.
+///
+/// # Errors
+/// The kernel's; `ENOSYS` where a container's filter does not know the call, and then no namespaces either.
+pub(crate) fn fork_into(namespaces: u64, kin: Kin) -> Result<Fork<OwnedFd>, Errno> {
+    let (flags, signal) = match kin {
+        Kin::Sibling => (u64::from(libc::CLONE_PARENT.unsigned_abs()), 0),
+        Kin::Child => (0, u64::from(libc::SIGCHLD.unsigned_abs())),
+    };
+    clone3(flags | u64::from(libc::CLONE_PIDFD.unsigned_abs()) | namespaces, signal)
+}
+
+/// Whose child a fork is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kin {
+    /// Our parent's.
+    Sibling,
+    /// Ours.
+    Child,
+}
+
 /// `clone` in place of `clone3`, for a container whose filter does not know the newer one. The zygote's filter allows
 /// it with exactly these flags.
 pub(crate) const CLONE_FLAGS: libc::c_int = libc::CLONE_PARENT | libc::CLONE_PIDFD;
 
 fn with_clone3() -> Result<Fork<OwnedFd>, Errno> {
+    // With CLONE_PARENT the kernel demands 0: the child takes over the signal of the caller itself.
+    clone3(u64::from(CLONE_FLAGS.unsigned_abs()), 0)
+}
+
+fn clone3(flags: u64, exit_signal: u64) -> Result<Fork<OwnedFd>, Errno> {
     let mut pidfd: RawFd = -1;
     // SAFETY: all fields are integers, for which zero is a value.
     let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
-    arguments.flags = u64::from(CLONE_FLAGS.unsigned_abs());
+    arguments.flags = flags;
     arguments.pidfd = (&raw mut pidfd).addr() as u64;
-    // With CLONE_PARENT the kernel demands 0: the child takes over the signal of the caller itself.
-    arguments.exit_signal = 0;
+    arguments.exit_signal = exit_signal;
     // SAFETY: without CLONE_VM the child has a copy of this memory and its own stack; this process has one thread, so
     // the child may run any code. The kernel writes one descriptor to `pidfd`, which lives until the call returns.
     let answer = unsafe {
