@@ -34,7 +34,7 @@ pub struct Reaped {
     pub peak_rss_kib: u64,
 }
 
-/// Starts `program` with an empty environment (but for `variable`, for a test that leaves a layer out) and exactly four descriptors: 0, 1 and 2 are `null`, 3 is `control`.
+/// Starts `program`, with `word` as its argument where there is one, with an empty environment (but for `variable`, for a test that leaves a layer out) and exactly four descriptors: 0, 1 and 2 are `null`, 3 is `control`.
 /// Gives its process id and a pidfd.
 ///
 /// The program gets no exit signal: this process is told of its end by the pidfd alone, and whoever ignores SIGCHLD
@@ -44,11 +44,12 @@ pub struct Reaped {
 /// The kernel makes no process.
 pub fn start_program(
     program: &CStr,
+    word: Option<&CStr>,
     null: BorrowedFd<'_>,
     control: BorrowedFd<'_>,
     variable: Option<&CStr>,
 ) -> io::Result<(i32, OwnedFd)> {
-    let arguments = [program.as_ptr(), std::ptr::null()];
+    let arguments = [program.as_ptr(), word.map_or(std::ptr::null(), CStr::as_ptr), std::ptr::null()];
     let environment = [variable.map_or(std::ptr::null(), CStr::as_ptr), std::ptr::null()];
     let (null, control) = (null.as_raw_fd(), control.as_raw_fd());
     let mut pidfd: libc::c_int = -1;
@@ -79,7 +80,7 @@ pub fn start_program(
 /// To be called in a fresh process only, with null-terminated lists.
 unsafe fn become_program(
     program: *const libc::c_char,
-    arguments: &[*const libc::c_char; 2],
+    arguments: &[*const libc::c_char; 3],
     environment: &[*const libc::c_char; 2],
     null: RawFd,
     control: RawFd,
@@ -250,9 +251,9 @@ mod tests {
     #[test]
     fn a_program_starts_with_nothing_and_is_reaped() {
         let null = OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
-        let (_pid, pidfd) = start_program(c"/bin/false", null.as_fd(), null.as_fd(), None).unwrap();
+        let (_pid, pidfd) = start_program(c"/bin/false", None, null.as_fd(), null.as_fd(), None).unwrap();
         assert_eq!(wait(&pidfd), (1, false));
-        let (_pid, pidfd) = start_program(c"/nowhere", null.as_fd(), null.as_fd(), None).unwrap();
+        let (_pid, pidfd) = start_program(c"/nowhere", None, null.as_fd(), null.as_fd(), None).unwrap();
         assert_eq!(wait(&pidfd), (127, false));
         assert!(reap(pidfd.as_fd()).is_err(), "reaped once only");
     }
@@ -262,7 +263,7 @@ mod tests {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let null = OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
         // `cat` of /dev/null would end at once: the shell that reads from descriptor 3 waits for us.
-        let (_pid, pidfd) = start_program(c"/bin/sh", theirs.as_fd(), null.as_fd(), None).unwrap();
+        let (_pid, pidfd) = start_program(c"/bin/sh", None, theirs.as_fd(), null.as_fd(), None).unwrap();
         kill(pidfd.as_fd()).unwrap();
         assert_eq!(wait(&pidfd), (libc::SIGKILL, true));
         drop(ours);

@@ -76,14 +76,12 @@ fn lock(way: Way, launch: &Launch, inner: &Inner) -> Result<(CString, Vec<CStrin
     Ok((program, arguments))
 }
 
-/// Gives the command its descriptors: the number of the first that it must not have. Standard input is the null device
-/// already.
+/// Gives the command its descriptors: the number of the first that it must not have. Standard input is the launcher's
+/// null device where it is not the document.
 fn descriptors(way: Way, launch: &Launch, inner: &Inner) -> Result<i32, Errno> {
     // Whoever reads the same file by another descriptor may have left it anywhere.
     lseek(&inner.document, 0, Whence::SeekSet)?;
-    if launch.stdin {
-        sys::place(inner.document.as_raw_fd(), 0)?;
-    }
+    sys::place(if launch.stdin { inner.document.as_raw_fd() } else { 0 }, 0)?;
     sys::place(inner.output.as_raw_fd(), 1)?;
     sys::place(inner.complaints.as_raw_fd(), 2)?;
     if launch.stdin || way.has_namespaces() {

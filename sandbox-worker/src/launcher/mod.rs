@@ -141,8 +141,7 @@ fn choose(greeting: &Greeting, account: &mut Account) -> Result<Way, Failed> {
     let bare = greeting.bare && cfg!(feature = "omit-layers");
     let all = u64::from(NAMESPACES.unsigned_abs());
     let user = u64::from(libc::CLONE_NEWUSER.unsigned_abs());
-    let mut way =
-        Way { namespaces: all | user, later: None, own_user: false, landlock: sys::landlock_abi() };
+    let mut way = Way { namespaces: all | user, later: None, own_user: false, landlock: sys::landlock_abi() };
     let mut why_no_user_namespace = None;
     if geteuid().is_root() {
         match namespaces::user_namespace_possible(greeting.user) {

@@ -133,7 +133,8 @@ fn bind(path: &Path, target: &Path, devices: bool) -> Result<(), Failed> {
     let named = |what: &str| format!("{what} {}", path.display());
     mount(Some(path), target, NOTHING, MsFlags::MS_BIND | MsFlags::MS_REC, NOTHING)
         .map_err(Failed::at(named("showing")))?;
-    let target = CString::new(target.as_os_str().as_bytes()).map_err(|_| Failed::at("a path")(Errno::EINVAL))?;
+    let target =
+        CString::new(target.as_os_str().as_bytes()).map_err(|_| Failed::at("a path")(Errno::EINVAL))?;
     sys::make_read_only(&target, devices).map_err(Failed::at(named("making read-only")))
 }
 
@@ -145,8 +146,11 @@ fn scratch(owner: Owner, size: u64, inodes: u64) -> Result<(), Failed> {
     let options = format!("size={size},nr_inodes={inodes},mode=700,uid={uid},gid={gid}");
     mount(Some("none"), &target, Some("tmpfs"), flags, Some(options.as_str()))
         .map_err(Failed::at("mounting the scratch folder"))?;
-    // Many programs know no other place for what they write.
-    symlink(SCRATCH, format!("{STAGE}/tmp")).map_err(|error| at("/tmp", &error))
+    // Many programs know no other place for what they write. Where the program itself lies there, it stays a folder.
+    match symlink(SCRATCH, format!("{STAGE}/tmp")) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(at("/tmp", &error)),
+        _ => Ok(()),
+    }
 }
 
 /// Copies the document in. It cannot be shown as it is: the kernel shows nothing that lies in no file system of ours.
@@ -178,7 +182,8 @@ fn enter() -> Result<(), Failed> {
 }
 
 fn target(path: &Path) -> PathBuf {
-    let below: PathBuf = path.components().filter(|part| matches!(part, std::path::Component::Normal(_))).collect();
+    let below: PathBuf =
+        path.components().filter(|part| matches!(part, std::path::Component::Normal(_))).collect();
     Path::new(STAGE).join(below)
 }
 

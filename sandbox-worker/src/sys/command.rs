@@ -24,8 +24,7 @@ pub(crate) fn place(descriptor: RawFd, number: RawFd) -> Result<(), Errno> {
 /// The kernel's.
 pub(crate) fn close_on_exec_from(first: RawFd) -> Result<(), Errno> {
     // SAFETY: changes flags of descriptors, no memory.
-    let answer =
-        unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    let answer = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     Errno::result(answer).map(drop)
 }
 

@@ -26,9 +26,9 @@ pub(crate) use filter::{BpfInstruction, BpfProgram, install_filter, landlock_abi
 pub(crate) use mapping::{map_document, map_page};
 pub(crate) use page::word;
 pub(crate) use process::{
-    Fork, Kin, clear_environment, close_from, code_base, drop_capabilities, duplicate_to, environment_size, exit,
-    file_size, fork, fork_beside, fork_into, has_capabilities, ignore_child_ends, limit, listener_gone, look_into,
-    own_id, send_all, set_securebits, set_stack_bounds_of, sleep_for_ever, tune_malloc,
+    Fork, Kin, clear_environment, close_from, code_base, drop_capabilities, duplicate_to, environment_size,
+    exit, file_size, fork, fork_beside, fork_into, has_capabilities, ignore_child_ends, limit, listener_gone,
+    look_into, own_id, send_all, set_securebits, set_stack_bounds_of, sleep_for_ever, tune_malloc,
 };
 pub(crate) use signals::install_handlers;
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What the zygote itself, the kernel's tables and the pipe may take beside a child's budget, in bytes.
@@ -48,8 +49,14 @@ pub(super) struct Leaf {
 }
 
 impl Place {
+    /// The place of this process. It is looked for once: to make it we may have to move, and would look elsewhere then.
+    pub(super) fn ours() -> Result<Place, String> {
+        static OURS: OnceLock<Result<Place, String>> = OnceLock::new();
+        OURS.get_or_init(Place::find).clone()
+    }
+
     /// Finds the place, and sweeps away what dead supervisors left there.
-    pub(super) fn find() -> Result<Place, String> {
+    fn find() -> Result<Place, String> {
         let own = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
         let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(|error| error.to_string())?;
         let place = locate(&own, &mounts).ok_or("no memory controller is mounted")?;
@@ -103,10 +110,24 @@ impl Leaf {
         fs::write(self.directory.join("cgroup.procs"), pid.to_string())
     }
 
+    /// The processes in it.
+    pub(super) fn members(&self) -> io::Result<Vec<i32>> {
+        let text = fs::read_to_string(self.directory.join("cgroup.procs"))?;
+        Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
+    }
+
     /// Makes room for a child with this budget and a document of this size, in bytes, and for little more.
     pub(super) fn fit(&mut self, memory: u64, document: u64) -> io::Result<()> {
         let wanted = memory.saturating_add(document).saturating_add(OVERHEAD);
         if (wanted..=wanted.saturating_mul(2)).contains(&self.limit) {
+            return Ok(());
+        }
+        self.limit_to(wanted)
+    }
+
+    /// Sets the limit, in bytes, of all that is in it.
+    pub(super) fn limit_to(&mut self, wanted: u64) -> io::Result<()> {
+        if self.limit == wanted {
             return Ok(());
         }
         let file = match self.version {

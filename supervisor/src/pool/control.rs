@@ -1,10 +1,11 @@
-//! The socket to one zygote: whole messages with descriptors beside them.
+//! The socket to one zygote or launcher: whole messages with descriptors beside them.
 //!
 //! The other end is ours until it speaks for a document; still every message is capped and decoded as hostile data.
 
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use serde::Serialize;
-use shared::ask::{MESSAGE_MAX, Reply};
+use serde::de::DeserializeOwned;
+use shared::ask::MESSAGE_MAX;
 use shared::frame;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -42,7 +43,7 @@ impl Control {
     }
 
     /// Waits for the next message. The end of the stream is an error.
-    pub(super) async fn receive(&mut self) -> io::Result<(Reply, Vec<OwnedFd>)> {
+    pub(super) async fn receive<T: DeserializeOwned>(&mut self) -> io::Result<(T, Vec<OwnedFd>)> {
         let mut descriptors = Vec::new();
         let length = loop {
             let mut guard = self.socket.readable().await?;
@@ -62,5 +63,12 @@ impl Control {
             io::Error::new(io::ErrorKind::InvalidData, "the worker said nothing that is known")
         })?;
         Ok((reply, descriptors))
+    }
+
+    /// The next message, if one is there already; none where it is no message.
+    pub(super) fn receive_now<T: DeserializeOwned>(&mut self) -> Option<T> {
+        let socket = self.socket.get_ref().as_fd();
+        let length = crate::sys::receive(socket, &mut self.buffer, &mut Vec::new()).ok()?;
+        frame::decode(self.buffer.get(..length)?).ok()
     }
 }

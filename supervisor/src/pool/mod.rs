@@ -6,6 +6,7 @@
 
 mod cgroup;
 mod child;
+pub mod command;
 mod control;
 mod conversation;
 mod machine;
@@ -21,7 +22,7 @@ use crate::rules::kind::{Kind, Stage};
 use crate::settings::Cage;
 use crate::source::fetch::sealed;
 use shared::{Answer, End, Format, Layer, Layers, Work};
-use slot::Slot;
+use slot::{Slot, with_cause};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -319,7 +319,7 @@ fn ending(verdict: Verdict, stopped: bool, usage: Usage, layers: Vec<String>) ->
     }
 }
 
-fn lost(detail: &str, error: &io::Error) -> Fault {
+pub(super) fn lost(detail: &str, error: &io::Error) -> Fault {
     let mut fault = Fault::new(Stage::Extract, Kind::WorkerLost, error.to_string());
     fault.evidence.detail = Some(detail.to_owned());
     fault.evidence.errno =
@@ -344,7 +344,7 @@ fn nonce() -> [u8; 16] {
     nonce
 }
 
-fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(super) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (ours, theirs) = nix::unistd::pipe2(OFlag::O_CLOEXEC)?;
     no_block(&ours)?;
     if let Err(errno) = fcntl(&ours, FcntlArg::F_SETPIPE_SZ(PIPE)) {
@@ -377,6 +377,6 @@ fn slot_id(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-fn millis(time: Duration) -> u64 {
+pub(super) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

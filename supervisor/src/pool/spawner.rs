@@ -1,4 +1,4 @@
-//! The one thread that makes zygotes, and buries what has died.
+//! The one thread that makes zygotes and launchers, and buries what has died.
 //!
 //! A zygote and its children ask the kernel to die with their parent, and to the kernel the parent is the *thread* that
 //! made the zygote. So this is a thread of its own that lives as long as the process does, never one of the runtime's.
@@ -40,6 +40,8 @@ enum Order {
 /// A program to be started.
 pub(super) struct Wanted {
     pub(super) program: CString,
+    /// Its argument, where it takes one.
+    pub(super) word: Option<CString>,
     /// Becomes its descriptor 3.
     pub(super) control: OwnedFd,
     /// Left in its environment, for a test that leaves that layer out.
@@ -126,5 +128,6 @@ fn serve(orders: &Receiver<Order>) {
 
 fn make(wanted: &Wanted) -> io::Result<(i32, OwnedFd)> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
-    sys::start_program(&wanted.program, null.as_fd(), wanted.control.as_fd(), wanted.variable.as_deref())
+    let Wanted { program, word, control, variable } = wanted;
+    sys::start_program(program, word.as_deref(), null.as_fd(), control.as_fd(), variable.as_deref())
 }

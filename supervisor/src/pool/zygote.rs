@@ -66,7 +66,7 @@ impl Plan {
             _ => return Err(PoolError::WorkerMissing { path: program }),
         };
         let omit = if cfg!(feature = "fault-points") { cage.omit } else { Layers::NONE };
-        let cgroups = if omit.has(Layer::Cgroup) { Err("left out".to_owned()) } else { Place::find() };
+        let cgroups = if omit.has(Layer::Cgroup) { Err("left out".to_owned()) } else { Place::ours() };
         Ok(Arc::new(Plan {
             program,
             program_size,
@@ -91,7 +91,7 @@ impl Zygote {
         let program = CString::new(plan.program.as_os_str().as_bytes())
             .map_err(|_| PoolError::WorkerMissing { path: plan.program.clone() })?;
         let variable = plan.omit.has(Layer::Environment).then(|| c"LAZARET_CANARY=1".to_owned());
-        let wanted = Wanted { program, control: theirs, variable };
+        let wanted = Wanted { program, word: None, control: theirs, variable };
         let leaf = plan.cgroups.as_ref().ok().map(Place::leaf).transpose();
         let (pid, pidfd) = spawner::start(wanted).await.map_err(failed("start the program"))?;
         // From here on dropping it kills it.
@@ -212,7 +212,7 @@ pub(super) fn watched(pidfd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
 }
 
 /// Our end of the socket, which does not block, and the zygote's, which does.
-fn sockets() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(super) fn sockets() -> io::Result<(OwnedFd, OwnedFd)> {
     let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
     no_block(&ours)?;
     Ok((ours, theirs))

@@ -3,11 +3,13 @@
 //! What was written is a TOML table; [`Settings`] is complete and checked. There are no others. All errors are reported
 //! at once; an unknown key is one. Reading them touches nothing but the settings file and the file of passwords.
 
+mod extractors;
 mod read;
 mod reference;
 mod section;
 mod units;
 
+pub use extractors::{Command, Engine, Extractor, OutputKind, Recognise};
 pub use reference::reference;
 pub use section::SettingError;
 
@@ -29,6 +31,9 @@ pub struct Settings {
     pub policy: Policy,
     pub cage: Cage,
     pub passwords: Vec<String>,
+    /// In their order; those of one format are a chain.
+    pub extractors: Vec<Extractor>,
+    pub recognise: Recognise,
     pub connectors: Vec<Connector>,
     /// Children at a time; `None`: as many as the machine has processors and memory for.
     pub children: Option<usize>,
@@ -182,6 +187,8 @@ impl Default for Settings {
             policy: Policy::default(),
             cage: Cage::default(),
             passwords: Vec::new(),
+            extractors: Vec::new(),
+            recognise: Recognise::default(),
             connectors: Vec::new(),
             children: None,
             deletion_guard: 0.1,

@@ -1,7 +1,7 @@
 //! From what was written to [`Settings`]: the file, `--set` over it, then section by section.
 
 use super::section::{Complaints, Section, SettingError, nearest};
-use super::{Cage, Check, Connector, KindPolicy, Policy, Retry, Settings, Watch, large_lane};
+use super::{Cage, Connector, KindPolicy, Policy, Retry, Settings, Watch, extractors, large_lane};
 use crate::rules::kind::{Class, Kind};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use shared::{Format, Layer, Layers, Limits};
@@ -96,6 +96,8 @@ fn settings(table: Table, all: &mut Complaints) -> Settings {
     let policy = policy(root.section("policy", all), all);
     let cage = cage(root.section("cage", all), all);
     let passwords = passwords(root.section("passwords", all), all);
+    let extractors = extractors::extractors(root.take("extractor"), all);
+    let recognise = extractors::recognise(root.section("recognise", all), all);
     let mut deletion = root.section("deletion", all);
     let deletion_guard = deletion.share("guard", all).unwrap_or(default.deletion_guard);
     deletion.finish(all);
@@ -115,6 +117,8 @@ fn settings(table: Table, all: &mut Complaints) -> Settings {
         policy,
         cage,
         passwords,
+        extractors,
+        recognise,
         connectors,
         children,
         deletion_guard,
@@ -311,7 +315,7 @@ fn types(section: &mut Section, all: &mut Complaints) -> Option<Vec<Format>> {
 }
 
 /// What the names of a closed list stand for.
-fn named<T>(
+pub(super) fn named<T>(
     names: &[String],
     what: &str,
     key: &str,

@@ -1,6 +1,6 @@
 //! Every setting with its default and its meaning, for `--help` and the README. A test holds it against what is read.
 
-/// `(key, default, meaning)`, in the order of the sections. `KIND` and `[[connector]]` stand for any number of them.
+/// `(key, default, meaning)`, in the order of the sections. `KIND`, `[[connector]]` and `[[extractor]]` stand for any number of them.
 pub fn reference() -> &'static [(&'static str, &'static str, &'static str)] {
     &[
         ("children", "as many as processors and memory allow", "documents that are worked on at a time"),
@@ -76,6 +76,25 @@ pub fn reference() -> &'static [(&'static str, &'static str, &'static str)] {
         ("cage.faults", "false", "carry out documents of the fault language, for tests of the cage"),
         ("cage.uid_base", "1900000000", "the first of the user ids of children, where started by root"),
         ("cage.worker", "beside the program", "the worker's program"),
+        (
+            "[[extractor]].format",
+            "(required)",
+            "the formats that it is for, by name; several sections for one format are tried in their order",
+        ),
+        (
+            "[[extractor]].command",
+            "(required)",
+            "program and arguments, `{input}` in them is the document, which else comes on standard input; or `builtin`",
+        ),
+        (
+            "[[extractor]].output",
+            "text",
+            "`text`, or `json`: {\"text\": …, \"metadata\": {\"title\": …, \"author\": …}}",
+        ),
+        ("[[extractor]].jit", "false", "the command may run code that it has made itself (Java, JavaScript)"),
+        ("recognise.enabled", "true", "read the text of pictures, where the program for it is found"),
+        ("recognise.languages", "[\"eng\"]", "languages that tesseract is to expect, by its names for them"),
+        ("recognise.command", "tesseract {input} stdout -l LANGUAGES", "another command that reads pictures"),
         ("passwords.file", "none", "a file with passwords for encrypted documents, one a line"),
         (
             "deletion.guard",

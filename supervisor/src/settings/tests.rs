@@ -35,6 +35,8 @@ fn nothing_written_gives_every_default() {
         policy,
         cage,
         passwords,
+        extractors,
+        recognise,
         connectors,
         children,
         deletion_guard,
@@ -47,6 +49,8 @@ fn nothing_written_gives_every_default() {
     assert_eq!((large.depth, large.entries, large.input), (8, 100_000, 512 << 20));
     assert_eq!(retry, Retry { attempts: 5, floor_ms: 60_000, cap_ms: 21_600_000, max_crashes: 3 });
     assert_eq!(watch, Watch { deadline_ms: None, watchdog_ms: 16 * 60_000 });
+    assert!(extractors.is_empty());
+    assert_eq!(recognise, Recognise { enabled: true, languages: vec!["eng".to_owned()], command: None });
     assert!(kinds.is_empty() && passwords.is_empty() && connectors.is_empty());
     assert!(policy.include.is_none() && policy.exclude.is_none());
     assert!(policy.max_age_ms.is_none() && policy.types.is_none());
@@ -60,6 +64,7 @@ fn nothing_written_gives_every_default() {
 /// A value that differs from the default for each key of the reference, as TOML.
 fn example(key: &str) -> &'static str {
     match key.rsplit_once('.').map_or(key, |(_, last)| last) {
+        "output" if key.starts_with("[[extractor]]") => "\"json\"",
         "input" | "memory" | "output" | "expansion" => "\"3GiB\"",
         "floor" => "\"2m\"",
         "fetch" | "stalled" | "deadline" | "watchdog" | "cap" | "delay" | "max_age" => "\"7h\"",
@@ -70,7 +75,11 @@ fn example(key: &str) -> &'static str {
         "include" | "exclude" => "[\"**/*.pdf\"]",
         "types" => "[\"pdf\"]",
         "require" => "[\"rlimits\"]",
-        "faults" => "true",
+        "faults" | "jit" => "true",
+        "enabled" => "false",
+        "format" => "[\"pdf\"]",
+        "command" => "[\"cat\", \"{input}\"]",
+        "languages" => "[\"deu\", \"fra\"]",
         "uid_base" => "70000",
         "worker" | "path" | "name" => "\"x\"",
         "kind" => "\"folder\"",
@@ -88,18 +97,19 @@ fn every_key_of_the_reference_is_read_and_a_slip_in_it_is_noticed() {
         let (section, name) = key.rsplit_once('.').unwrap_or(("", key));
         let header = match section {
             "" => String::new(),
-            "[[connector]]" => "[[connector]]\n".to_owned(),
+            "[[connector]]" | "[[extractor]]" => format!("{section}\n"),
             section => format!("[{}]\n", section.replace("KIND", "\"time.wall\"")),
         };
-        let others = if section == "[[connector]]" {
-            ["name", "path"]
-                .iter()
-                .filter(|other| *other != &name)
-                .map(|other| format!("{other} = \"o\"\n"))
-                .collect()
-        } else {
-            String::new()
+        let needed: &[(&str, &str)] = match section {
+            "[[connector]]" => &[("name", "\"o\""), ("path", "\"o\"")],
+            "[[extractor]]" => &[("format", "\"rtf\""), ("command", "\"cat\"")],
+            _ => &[],
         };
+        let others: String = needed
+            .iter()
+            .filter(|(other, _)| *other != name)
+            .map(|(other, value)| format!("{other} = {value}\n"))
+            .collect();
         let right = format!("{header}{others}{name} = {}\n", example(key));
         assert!(load(&right, &[]).is_ok(), "{right}: {:?}", load(&right, &[]));
         let wrong = format!("{header}{others}{name}x = {}\n", example(key));

@@ -5,6 +5,7 @@
 //! between names inside the permanent class and can do no more: no child can make itself transient, excluded or clean.
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
+pub mod command;
 mod crash;
 mod fingerprint;
 pub mod syscalls;
@@ -57,6 +58,12 @@ pub enum Intent {
     Call(Call),
     /// The child's own account of its cage lacks a layer that the settings require.
     LayersMissing(Layers),
+    /// A command and its children have used this many milliseconds of processor time together.
+    Processor(u64),
+    /// They have used this many bytes of memory together.
+    Memory(u64),
+    /// There are more of them than the limit.
+    Processes(u64),
     /// Its zygote died, and all that it made are dying with it.
     ZygoteLost,
 }
@@ -179,6 +186,9 @@ fn by_intent(death: &Death, wait: Wait) -> Option<Fault> {
             let names: Vec<_> = missing.iter().map(shared::Layer::name).collect();
             Some(lost("setup.layers", format!("the cage lacks {}", names.join(", "))))
         }
+        Intent::Processor(measured) => Some(command::processor(death, *measured)),
+        Intent::Memory(measured) => Some(command::memory(death, *measured)),
+        Intent::Processes(count) => Some(command::processes(*count)),
     }
 }
 
@@ -384,6 +394,9 @@ fn intent_name(intent: &Intent) -> &'static str {
         Intent::Protocol(_) => "a violation of the protocol",
         Intent::Call(_) => "a forbidden system call",
         Intent::LayersMissing(_) => "a missing layer",
+        Intent::Processor(_) => "too much processor time",
+        Intent::Memory(_) => "too much memory",
+        Intent::Processes(_) => "too many processes",
         Intent::ZygoteLost => "its zygote's death",
     }
 }

@@ -21,7 +21,7 @@ fn end() -> End {
 }
 
 /// A child whose cage was shut and that was in the middle of its document.
-fn death(wait: Wait) -> Death {
+pub(super) fn death(wait: Wait) -> Death {
     Death {
         wait,
         intent: None,
