@@ -33,9 +33,9 @@ mod sys;
 
 /// The whole program.
 pub fn main_impl() {
-    if std::env::args_os().nth(1).is_some_and(|word| word == shared::launch::WORD) {
-        launcher::main_impl();
-    } else {
-        zygote::main_impl();
+    match std::env::args_os().nth(1) {
+        Some(word) if word == shared::launch::WORD => launcher::main_impl(),
+        Some(word) if word == shared::launch::PROBE => launcher::probe(),
+        _ => zygote::main_impl(),
     }
 }

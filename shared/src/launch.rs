@@ -11,6 +11,10 @@ pub const PROTOCOL: u32 = 1;
 /// The only argument with which the worker's program becomes a launcher.
 pub const WORD: &str = "launcher";
 
+/// The first argument with which the worker's program becomes a probe: a command that attacks its cage and says what
+/// came of it, a line an attempt: what was tried, then `ok` or the name of the system's error.
+pub const PROBE: &str = "probe";
+
 /// Where a command finds its scratch folder: `HOME`, `TMPDIR` and its working directory.
 pub const SCRATCH: &str = "/scratch";
 

@@ -8,6 +8,7 @@
 
 mod init;
 mod lock;
+mod probe;
 mod root;
 mod wall;
 
@@ -24,6 +25,8 @@ use shared::ask::MESSAGE_MAX;
 use shared::frame;
 use shared::launch::{Greeting, Launch, PROTOCOL, Reply};
 use std::os::fd::OwnedFd;
+
+pub use probe::probe;
 
 /// Exit status where there is no supervisor, or one that is not of our build.
 const EXIT_NO_SUPERVISOR: i32 = 2;

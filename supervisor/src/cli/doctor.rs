@@ -3,7 +3,7 @@
 use super::args::{DoctorArgs, Format};
 use super::settings::settings;
 use super::{Cause, CliError, Common, Exit, Outcome};
-use crate::doctor::{LayerReport, LayerState, Report, examine};
+use crate::doctor::{CommandCage, LayerReport, LayerState, Report, Wanted, examine_all};
 use crate::report::style::safe;
 use crate::report::{Printer, json};
 
@@ -11,7 +11,7 @@ pub(super) fn run(common: &Common, args: &DoctorArgs, printer: &mut Printer) -> 
     let settings = settings(common)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliError::of(Cause::Structural, &error))?;
-    let report = runtime.block_on(examine(&settings.cage));
+    let report = runtime.block_on(examine_all(&settings));
     match args.format {
         Format::Json => {
             let value =
@@ -33,6 +33,10 @@ fn for_people(report: &Report) -> String {
         parts.push(format!("No child can be made here: {}", safe(broken)));
     }
     parts.push(report.layers.iter().map(layer).collect::<Vec<_>>().join("\n"));
+    if let Some(cage) = &report.commands {
+        let lines = std::iter::once(command_cage(cage)).chain(report.programs.iter().map(program));
+        parts.push(lines.collect::<Vec<_>>().join("\n"));
+    }
     let got_through: Vec<_> = report.attacks.iter().filter(|attack| !attack.held).collect();
     let all = report.attacks.len();
     let mut attacks = vec![format!("{} of {all} attacks were stopped and named", all - got_through.len())];
@@ -65,20 +69,41 @@ fn for_people(report: &Report) -> String {
 fn headline(report: &Report) -> String {
     match report.exit_code() {
         0 => "Every layer is enforced.".to_owned(),
-        1 => {
-            "A layer that the settings require does not hold: `lazaret run` refuses to start here.".to_owned()
-        }
+        1 => "A layer or a program that the settings require is not there: `lazaret run` refuses to start here."
+            .to_owned(),
         _ => "Documents are contained here, and not by every layer; each record says which ones held."
             .to_owned(),
     }
 }
 
-fn layer(report: &LayerReport) -> String {
-    let word = match report.state {
+fn word(state: LayerState) -> &'static str {
+    match state {
         LayerState::Enforced => "enforced",
         LayerState::Degraded => "degraded",
         LayerState::Absent => "absent",
+    }
+}
+
+fn command_cage(cage: &CommandCage) -> String {
+    format!("{:<9} {:<20} {}", word(cage.state), "external commands", safe(&cage.reason))
+}
+
+fn program(wanted: &Wanted) -> String {
+    let (word, said) = match (&wanted.version, &wanted.missing) {
+        (Some(version), None) => ("found", version.clone()),
+        (Some(version), Some(missing)) => ("partly", format!("{version}, without {missing}")),
+        (None, missing) => ("missing", missing.clone().unwrap_or_default()),
     };
+    let name = wanted.program.rsplit('/').next().unwrap_or_default();
+    let line = format!("{word:<9} {:<20} {}; it {}", safe(name), safe(&said), wanted.purpose);
+    match &wanted.fix {
+        Some(fix) => format!("{line}\n{:30} fix: {}", "", safe(fix)),
+        None => line,
+    }
+}
+
+fn layer(report: &LayerReport) -> String {
+    let word = word(report.state);
     let required = if report.required { " (required)" } else { "" };
     let line = format!("{word:<9} {:<20} {}{required}", report.layer, safe(&report.reason));
     match report.fix {

@@ -5,26 +5,33 @@
 //! leaves a document nothing to attack it with. Prints nothing.
 
 mod attacks;
+mod commands;
 mod facts;
 mod observe;
 mod remedies;
 
+use crate::pool::command::Commands;
 use crate::pool::{Flow, Job, JobLimits, Lease, Outcome, Pool, PoolError, Receiver};
-use crate::settings::Cage;
+use crate::settings::{Cage, Settings};
 use crate::source::fetch::sealed;
+pub use commands::{CommandCage, Wanted};
 use observe::{Evidence, Finding, Seen};
 use serde::Serialize;
 use shared::{Answer, Format, Layer, Layers, Work};
 use std::time::Instant;
 
 /// What was found. The names of the fields are the keys in JSON.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Report {
     /// Facts about the machine: name and value.
     pub facts: Vec<(String, String)>,
     /// One for each layer, in the order in which they are put up.
     pub layers: Vec<LayerReport>,
     pub attacks: Vec<Attack>,
+    /// The cage of external commands; `None` where no child could be made.
+    pub commands: Option<CommandCage>,
+    /// Programs that the settings want.
+    pub programs: Vec<Wanted>,
     /// `None` where no child could be made.
     pub cost: Option<Cost>,
     /// Why there is no cage at all.
@@ -73,16 +80,28 @@ pub struct Cost {
 }
 
 impl Report {
-    /// 0 where all layers are enforced, 3 where some are not, 1 where one that is required is not, or there is no cage.
+    /// 0 where all layers are enforced, 3 where some are not, 1 where a layer or a program that is required is not there,
+    /// or there is no cage.
     pub fn exit_code(&self) -> u8 {
         let missing = |layer: &LayerReport| layer.required && layer.state == LayerState::Absent;
-        if self.broken.is_some() || self.layers.iter().any(missing) {
+        let not_there = |wanted: &Wanted| wanted.required && wanted.version.is_none();
+        if self.broken.is_some() || self.layers.iter().any(missing) || self.programs.iter().any(not_there) {
             return 1;
         }
         let whole = self.layers.iter().all(|layer| layer.state == LayerState::Enforced)
+            && self.commands.as_ref().is_none_or(|cage| cage.state == LayerState::Enforced)
             && self.attacks.iter().all(|attack| attack.held);
         if whole { 0 } else { 3 }
     }
+}
+
+/// Attacks the cage, looks for the programs that the settings want, and reports. Takes some seconds.
+pub async fn examine_all(settings: &Settings) -> Report {
+    let mut report = examine(&settings.cage).await;
+    if report.broken.is_none() {
+        report.programs = commands::programs(&Commands::new(&settings.cage), settings).await;
+    }
+    report
 }
 
 /// Attacks the cage and reports. Takes some seconds.
@@ -91,10 +110,14 @@ pub async fn examine(cage: &Cage) -> Report {
     own.faults = true;
     // A missing layer is to be reported, not to keep the pool from starting.
     own.require = Layers::NONE;
-    let mut report =
-        Report { facts: facts::all(), layers: Vec::new(), attacks: Vec::new(), cost: None, broken: None };
+    let mut report = Report { facts: facts::all(), ..Report::default() };
     match Pool::start(&own, 1).await {
-        Ok(pool) => look(&pool, cage, &mut report).await,
+        Ok(pool) => {
+            look(&pool, cage, &mut report).await;
+            let (commands, attacks) = commands::examine(&Commands::new(cage)).await;
+            report.commands = Some(commands);
+            report.attacks.extend(attacks);
+        }
         Err(error) => nothing(&error, cage, &mut report),
     }
     report
@@ -245,7 +268,7 @@ mod tests {
 
     fn report(state: LayerState, required: bool) -> Report {
         let layer = LayerReport { layer: "uid", state, reason: String::new(), fix: None, required };
-        Report { facts: Vec::new(), layers: vec![layer], attacks: Vec::new(), cost: None, broken: None }
+        Report { layers: vec![layer], ..Report::default() }
     }
 
     #[test]
@@ -261,5 +284,22 @@ mod tests {
         let word = |word: &str| word.to_owned();
         pierced.attacks.push(Attack { name: word("a"), expected: word("b"), got: word("c"), held: false });
         assert_eq!(pierced.exit_code(), 3);
+        let mut lacking = report(LayerState::Enforced, false);
+        let wanted = |required| Wanted {
+            program: word("x"),
+            purpose: String::new(),
+            version: None,
+            missing: Some(word("y")),
+            fix: None,
+            required,
+        };
+        lacking.programs = vec![wanted(false)];
+        assert_eq!(lacking.exit_code(), 0, "what is used where it is found may be missing");
+        lacking.programs = vec![wanted(true)];
+        assert_eq!(lacking.exit_code(), 1);
+        let mut bare = report(LayerState::Enforced, false);
+        let (reason, layers, absent) = (String::new(), Vec::new(), Vec::new());
+        bare.commands = Some(CommandCage { state: LayerState::Degraded, reason, layers, absent });
+        assert_eq!(bare.exit_code(), 3);
     }
 }

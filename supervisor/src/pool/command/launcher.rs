@@ -67,7 +67,7 @@ impl Launcher {
             .map_err(|error| NoLauncher::Broken { step: "name the program", source: error.into() })?;
         let word = CString::new(WORD).ok();
         let wanted = Wanted { program, word, control: theirs, variable: None };
-        let leaf = plan.cgroups.as_ref().map_err(Clone::clone).and_then(|place| leaf(place));
+        let leaf = plan.cgroups.as_ref().map_err(Clone::clone).and_then(leaf);
         let (pid, pidfd) = spawner::start(wanted).await.map_err(broken("start the program"))?;
         // From here on dropping it kills it.
         let mut launcher = Launcher {

@@ -120,7 +120,11 @@ impl Program {
             name,
             version: String::new(),
         };
-        let said = program.ask_version(commands).await?;
+        let mut said = program.ask(commands, "--version", |_| true).await?;
+        if said.is_empty() {
+            // Some know no long words. To others this means something else.
+            said = program.ask(commands, "-v", is_version).await?;
+        }
         program.version = format!("{} {hashed} {said}", program.name).trim_end().to_owned();
         Ok(program)
     }
@@ -167,11 +171,16 @@ impl Program {
         }
     }
 
-    /// The first line that it says to `--version`; empty where that means nothing to it.
-    async fn ask_version(&self, commands: &Commands) -> Result<String, Missing> {
+    /// The first line of this kind that it says to a question about its version; empty where that means nothing to it.
+    async fn ask(
+        &self,
+        commands: &Commands,
+        question: &str,
+        is_it: impl Fn(&str) -> bool,
+    ) -> Result<String, Missing> {
         let not_runnable = |why: String| Missing::NotRunnable { path: self.path.clone(), why };
         let nothing = sealed(b"").map_err(|error| not_runnable(error.to_string()))?;
-        let launch = self.call(std::iter::once("--version"), true, 0, String::new(), &QUESTION);
+        let launch = self.call(std::iter::once(question), true, 0, String::new(), &QUESTION);
         let call = Call { launch: &launch, output: OutputKind::Text, limits: QUESTION };
         let mut said = Said::default();
         let seen = commands.attempt(call, &nothing, &mut said, Instant::now()).await;
@@ -180,17 +189,16 @@ impl Program {
             let errno = nix::errno::Errno::from_raw(errno);
             return Err(not_runnable(format!("{step}: {}", errno.desc())));
         }
-        let mut line = match seen.death.wait {
-            Wait::Exited(0) => {
-                first_line(&said.0, |_| true).or_else(|| first_line(&seen.complaints, |_| true))
-            }
+        let answer = match seen.death.wait {
+            // Some say it where they complain.
+            Wait::Exited(0) => first_line(&said.0, &is_it).or_else(|| first_line(&seen.complaints, &is_it)),
             // Some say it and then that it was no proper call.
             Wait::Exited(_) => {
                 first_line(&said.0, is_version).or_else(|| first_line(&seen.complaints, is_version))
             }
             _ => None,
-        }
-        .unwrap_or_default();
+        };
+        let mut line = answer.unwrap_or_default();
         line.retain(|character| !character.is_control());
         line.truncate(line.floor_char_boundary(VERSION_MAX));
         Ok(line)
@@ -251,7 +259,7 @@ fn links(path: &Path) -> Vec<PathBuf> {
         && let Some(last) = all.last()
         && let Ok(points_to) = fs::read_link(last)
     {
-        let next = last.parent().unwrap_or(Path::new("/")).join(points_to);
+        let next = last.parent().unwrap_or(last).join(points_to);
         let folder = next.parent().and_then(|folder| folder.canonicalize().ok());
         match (folder, next.file_name()) {
             (Some(folder), Some(name)) => all.push(folder.join(name)),
@@ -350,7 +358,7 @@ mod tests {
         put("venv/pyvenv.cfg", b"");
         let python = put("venv/bin/tool", b"#!/x\n");
         symlink("../a/script", folder.join("b/link")).unwrap();
-        assert_eq!(shown_for(&script), [script.clone()]);
+        assert_eq!(shown_for(&script), std::slice::from_ref(&script));
         assert_eq!(shown_for(&compiled), [folder.join("b")]);
         assert_eq!(shown_for(&python), [folder.join("venv")]);
         assert_eq!(shown_for(&folder.join("b/link")), [folder.join("b/link"), script]);
