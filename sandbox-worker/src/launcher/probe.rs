@@ -28,7 +28,7 @@ pub fn probe() {
     let Some((act, rest)) = words.split_first() else { return };
     match act.as_str() {
         "network" => network(),
-        "read" => rest.iter().for_each(|path| say(path, File::open(path))),
+        "read" => rest.iter().for_each(|path| say(path, File::open(Path::new("/").join(path)))),
         "write" => rest.iter().for_each(|folder| say(folder, File::create(Path::new(folder).join("probe")))),
         "fill" => fill(),
         "fork" => bomb(),

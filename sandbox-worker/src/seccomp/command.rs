@@ -39,10 +39,10 @@ macro_rules! denied {
                 why: "processes and threads, and no namespace of its own: in there it would have privileges",
             },
             Rule {
-                calls: calls!(SYS_socket SYS_socketpair),
+                calls: calls!(SYS_socketpair),
                 cases: &[Case { when: &[Is(0, bits(libc::AF_UNIX))], then: Allow }],
                 otherwise: Errno(libc::EACCES),
-                why: "parts of a program may talk to one another, and to nobody else",
+                why: "parts of a program may talk to one another",
             },
             Rule {
                 calls: calls!(SYS_ioctl),
@@ -136,10 +136,21 @@ macro_rules! denied {
 }
 
 /// Of a command in namespaces.
-pub(super) const COMMAND: &[Rule] = denied![];
+pub(super) const COMMAND: &[Rule] = denied![Rule {
+    calls: calls!(SYS_socket),
+    cases: &[Case { when: &[Is(0, bits(libc::AF_UNIX))], then: Allow }],
+    otherwise: Errno(libc::EACCES),
+    why: "parts of a program may talk to one another: nobody else is within reach of such a socket",
+}];
 
 /// Of a command without.
 pub(super) const BARE: &[Rule] = denied![
+    Rule {
+        calls: calls!(SYS_socket),
+        cases: &[],
+        otherwise: Errno(libc::EACCES),
+        why: "the machine's own services listen on sockets that have a place in its file system",
+    },
     Rule {
         calls: calls!(SYS_tgkill),
         cases: &[Case { when: &[Is(2, bits(libc::SIGABRT))], then: Allow }],

@@ -4,7 +4,7 @@ use super::assemble::{
     AND, JUMP_ANY_BIT, JUMP_AT_LEAST, JUMP_EQUAL, LOAD, NATIVE, RETURN, RETURN_ALLOW, RETURN_ERRNO,
     RETURN_KILL, RETURN_NOTIFY, RETURN_TRAP,
 };
-use super::{CHILD, KEEPER, Listener, Policy, Program, Rule, ZYGOTE, table};
+use super::{BARE_COMMAND, CHILD, COMMAND, KEEPER, Listener, Policy, Program, Rule, ZYGOTE, table};
 use std::fmt::Write;
 use std::sync::LazyLock;
 
@@ -228,6 +228,62 @@ fn no_rule_and_no_case_is_dead_and_each_has_a_reason() {
         let before = numbers.len();
         numbers.dedup();
         assert_eq!(numbers.len(), before, "a call stands in two rules");
+    }
+}
+
+#[test]
+fn a_command_is_denied_what_leads_out_and_may_do_the_rest() {
+    let verdict = |policy: &Policy<'_>, call: libc::c_long, args| {
+        word(run(&assembled(policy), &Data::native(u32::try_from(call).unwrap(), args)))
+    };
+    let forked = 0x0120_0011;
+    let thread = 0x003d_0f00;
+    for (call, args, caged, bare) in [
+        (libc::SYS_openat, [0; 6], "allow", "allow"),
+        (libc::SYS_execve, [0; 6], "allow", "allow"),
+        (libc::SYS_clone, [forked, 0, 0, 0, 0, 0], "allow", "allow"),
+        (libc::SYS_clone, [thread, 0, 0, 0, 0, 0], "allow", "allow"),
+        (libc::SYS_clone, [forked | 0x1000_0000, 0, 0, 0, 0, 0], "EPERM", "EPERM"),
+        (libc::SYS_clone, [forked | 0x0002_0000, 0, 0, 0, 0, 0], "EPERM", "EPERM"),
+        (libc::SYS_clone3, [0; 6], "ENOSYS", "ENOSYS"),
+        (libc::SYS_unshare, [0x1000_0000, 0, 0, 0, 0, 0], "EPERM", "EPERM"),
+        (libc::SYS_socket, [1, 1, 0, 0, 0, 0], "allow", "EACCES"),
+        (libc::SYS_socket, [2, 1, 0, 0, 0, 0], "EACCES", "EACCES"),
+        (libc::SYS_socket, [40, 1, 0, 0, 0, 0], "EACCES", "EACCES"),
+        (libc::SYS_socketpair, [1, 1, 0, 0, 0, 0], "allow", "allow"),
+        (libc::SYS_ioctl, [0, 0x5401, 0, 0, 0, 0], "allow", "allow"),
+        (libc::SYS_ioctl, [0, 0x5412, 0, 0, 0, 0], "EPERM", "EPERM"),
+        (libc::SYS_ioctl, [0, 1 << 32 | 0x5412, 0, 0, 0, 0], "EPERM", "EPERM"),
+        (libc::SYS_prctl, [15, 0, 0, 0, 0, 0], "allow", "allow"),
+        (libc::SYS_prctl, [4, 1, 0, 0, 0, 0], "EPERM", "EPERM"),
+        (libc::SYS_fcntl, [3, 1, 0, 0, 0, 0], "allow", "allow"),
+        (libc::SYS_fcntl, [3, 1024, 0, 0, 0, 0], "EPERM", "EPERM"),
+        (libc::SYS_personality, [0; 6], "allow", "allow"),
+        (libc::SYS_personality, [0xffff_ffff, 0, 0, 0, 0, 0], "allow", "allow"),
+        (libc::SYS_personality, [8, 0, 0, 0, 0, 0], "EPERM", "EPERM"),
+        (libc::SYS_memfd_create, [0; 6], "ENOSYS", "ENOSYS"),
+        (libc::SYS_ptrace, [0; 6], "EPERM", "EPERM"),
+        (libc::SYS_io_uring_setup, [0; 6], "EPERM", "EPERM"),
+        (libc::SYS_keyctl, [0; 6], "EPERM", "EPERM"),
+        (libc::SYS_mount, [0; 6], "EPERM", "EPERM"),
+        (libc::SYS_kill, [1, 9, 0, 0, 0, 0], "allow", "EPERM"),
+        (libc::SYS_setsid, [0; 6], "allow", "EPERM"),
+        (libc::SYS_tgkill, [9, 9, 6, 0, 0, 0], "allow", "allow"),
+        (libc::SYS_tgkill, [9, 9, 9, 0, 0, 0], "allow", "EPERM"),
+    ] {
+        assert_eq!(verdict(&COMMAND, call, args), caged, "{call} {args:x?}");
+        assert_eq!(verdict(&BARE_COMMAND, call, args), bare, "{call} {args:x?}, without namespaces");
+    }
+    for policy in [COMMAND, BARE_COMMAND] {
+        let mut numbers: Vec<_> =
+            policy.rules.iter().flat_map(|rule| rule.calls).map(|call| call.number).collect();
+        numbers.sort_unstable();
+        let before = numbers.len();
+        numbers.dedup();
+        assert_eq!(numbers.len(), before, "a call stands in two rules");
+        assert!(policy.rules.iter().all(|rule| !rule.why.is_empty()));
+        let deaf = Program::assemble(&policy, Listener::Nobody);
+        assert_eq!(run(&deaf, &Data { number: 20, arch: 0x4000_0003, arguments: [0; 6] }), RETURN_KILL);
     }
 }
 

@@ -66,14 +66,15 @@ pub(super) async fn examine(commands: &Commands) -> (CommandCage, Vec<Attack>) {
 async fn attacks(commands: &Commands) -> Vec<Attack> {
     // Everybody may read it, and no command may see it.
     let secret = std::env::temp_dir().join(format!("lazaret-doctor-{}", std::process::id()));
-    let secret_name = secret.to_string_lossy().into_owned();
+    // A command is shown the files that its arguments name: these it is told without their first slash.
+    let secret_name = secret.to_string_lossy().trim_start_matches('/').to_owned();
     if let Err(error) = fs::write(&secret, "secret") {
         tracing::warn!(%error, "no file can be made that a command is not to read");
     }
     let mut attacks = Vec::new();
     for (name, words, lines) in [
         ("network", &["network"][..], 2),
-        ("files of the machine", &["read", "/etc/shadow", "/etc/passwd", "/proc/1/environ", &secret_name], 4),
+        ("files of the machine", &["read", "etc/shadow", "etc/passwd", "proc/1/environ", &secret_name], 4),
         ("writing outside of its scratch folder", &["write", "/", "/usr", "/etc", "/dev", "/var/tmp"], 5),
         ("filling its scratch folder", &["fill"], 1),
         ("fork bomb", &["fork"], 1),
