@@ -144,6 +144,14 @@ def flood():
         sys.stdout.buffer.write(piece)
 
 
+def say_just_too_much():
+    sys.stdout.buffer.write(b"x" * (4 * MIB + 1))
+
+
+def say_just_enough():
+    sys.stdout.buffer.write(b"x" * (4 * MIB))
+
+
 def complain():
     piece = "a complaint without an end\n" * 1000
     for _ in range(1000):

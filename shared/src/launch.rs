@@ -58,7 +58,7 @@ pub enum Reply {
 /// socket for [`Report`]s, the document, the writing ends of the pipes for output and for complaints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
-    /// The program's absolute path.
+    /// The program's absolute path; empty for the launcher's own program, wherever that lies.
     pub program: Vec<u8>,
     /// What it is called with, its own name first. [`INPUT`] in them is replaced.
     pub arguments: Vec<Vec<u8>>,

@@ -200,6 +200,8 @@ const ACTS: &[(&[&str], &str, &str)] = &[
     (&["fill-by-names"], "extractor.failed", "No space left on device"),
     (&["exceed-file-size"], "output.limit", ""),
     (&["flood"], "output.limit", ""),
+    (&["say-just-too-much"], "output.limit", ""),
+    (&["say-just-enough"], "ended", ""),
     (&["complain"], "extractor.failed", "the last word"),
     (&["passwd"], "extractor.failed", "No such file"),
     (&["shadow"], "extractor.failed", "No such file"),

@@ -31,14 +31,16 @@ pub(super) struct Given {
     pub(super) document: OwnedFd,
     pub(super) output: OwnedFd,
     pub(super) complaints: OwnedFd,
+    /// The launcher's own program.
+    pub(super) own: OwnedFd,
 }
 
 /// The whole process.
 pub(super) fn run(way: Way, owner: root::Owner, launch: &Launch, given: Given) -> ! {
     // Whether the supervisor was quicker shows at its socket, later.
     prctl::set_pdeathsig(Signal::SIGKILL).ok();
-    let Given { status, document, output, complaints } = given;
-    let inner = lock::Inner { document, output, complaints };
+    let Given { status, document, output, complaints, own } = given;
+    let inner = lock::Inner { document, output, complaints, own };
     match start(way, owner, launch, inner) {
         Ok((main, children)) => {
             report(&status, &Report::Started);

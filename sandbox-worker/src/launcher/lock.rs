@@ -30,13 +30,19 @@ pub(super) struct Inner {
     pub(super) document: OwnedFd,
     pub(super) output: OwnedFd,
     pub(super) complaints: OwnedFd,
+    /// The launcher's own program.
+    pub(super) own: OwnedFd,
 }
 
 /// Becomes the command. Returns only where that fails.
 pub(super) fn become_command(way: Way, launch: &Launch, inner: Inner) -> Failed {
     let error = match lock(way, launch, &inner) {
         Ok((program, arguments)) => {
-            let errno = sys::execute(&program, &arguments, &environment(way));
+            let environment = environment(way);
+            let errno = match program.is_empty() {
+                true => sys::execute_file(inner.own.as_raw_fd(), &arguments, &environment),
+                false => sys::execute(&program, &arguments, &environment),
+            };
             Failed::at(format!("exec {}", program.to_string_lossy()))(errno)
         }
         Err(failed) => failed,

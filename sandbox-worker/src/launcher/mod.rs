@@ -16,6 +16,7 @@ use crate::jail::zygote::only_fixed_descriptors;
 use crate::jail::{Failed, namespaces};
 use crate::sys::{self, Fork, Kin, MessageError};
 use nix::errno::Errno;
+use nix::fcntl::{OFlag, open};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::sys::stat::{Mode, umask};
@@ -70,7 +71,12 @@ pub fn main_impl() {
     let parent = getppid();
     sys::tune_malloc();
     let Ok(control) = sys::adopt_control() else { sys::exit(EXIT_NO_SUPERVISOR) };
-    let mut launcher = Launcher { control: Some(control), buffer: vec![0; MESSAGE_MAX] };
+    if only_fixed_descriptors().is_err() {
+        sys::exit(EXIT_NO_SUPERVISOR);
+    }
+    let flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
+    let Ok(own) = open("/proc/self/exe", flags, Mode::empty()) else { sys::exit(EXIT_NO_SUPERVISOR) };
+    let mut launcher = Launcher { control: Some(control), buffer: vec![0; MESSAGE_MAX], own };
     let Ok((greeting, _)) = launcher.receive::<Greeting>() else { sys::exit(EXIT_NO_SUPERVISOR) };
     let mut account = Account::default();
     let prepared = if greeting.protocol == PROTOCOL {
@@ -103,7 +109,6 @@ impl Account {
 
 fn prepare(greeting: &Greeting, parent: Pid, account: &mut Account) -> Result<Way, Failed> {
     sys::clear_environment();
-    only_fixed_descriptors()?;
     // Fails only for the leader of a session, which then needs no new one.
     setsid().ok();
     umask(Mode::S_IWGRP | Mode::S_IWOTH);
@@ -233,7 +238,7 @@ fn user_possible(number: u32) -> bool {
 
 /// Builds a cage once, with nothing in it.
 fn attempt(way: Way) -> Result<(), Failed> {
-    let (from_child, to_us) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).map_err(Failed::at("pipe"))?;
+    let (from_child, to_us) = nix::unistd::pipe2(OFlag::O_CLOEXEC).map_err(Failed::at("pipe"))?;
     let own = root::Owner::of(way);
     match sys::fork_into(way.namespaces, Kin::Child).map_err(Failed::at("clone3"))? {
         Fork::Child => {
@@ -262,6 +267,8 @@ struct Launcher {
     /// `None` only in what was forked from this process.
     control: Option<OwnedFd>,
     buffer: Vec<u8>,
+    /// Our own program, opened by whoever we were at first.
+    own: OwnedFd,
 }
 
 impl Launcher {
@@ -281,7 +288,8 @@ impl Launcher {
         let Ok([status, document, output, complaints]) = <[OwnedFd; 4]>::try_from(descriptors) else {
             return refused("descriptors", Errno::EBADF);
         };
-        let given = init::Given { status, document, output, complaints };
+        let Ok(own) = self.own.try_clone() else { return refused("descriptors", Errno::EMFILE) };
+        let given = init::Given { status, document, output, complaints, own };
         let owner = root::Owner::of(way);
         let forked = match way.namespaces {
             0 => sys::fork_beside(),

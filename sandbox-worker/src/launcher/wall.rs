@@ -34,6 +34,9 @@ fn rules(way: Way, launch: &Launch, inner: &Inner) -> Result<RulesetCreated, Rul
         .add_rules(path_beneath_rules(root::SYSTEM, AccessFs::from_read(NEWEST)))?
         .add_rules(path_beneath_rules(shown, AccessFs::from_read(NEWEST)))?
         .add_rules(path_beneath_rules(root::DEVICES, device()))?;
+    if launch.program.is_empty() {
+        ruleset = ruleset.add_rule(PathBeneath::new(&inner.own, AccessFs::ReadFile | AccessFs::Execute))?;
+    }
     if way.has_namespaces() {
         let everything_but_programs = AccessFs::from_all(NEWEST) & !BitFlags::from(AccessFs::Execute);
         ruleset = ruleset

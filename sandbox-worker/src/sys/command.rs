@@ -109,11 +109,29 @@ pub(crate) fn make_read_only(path: &CStr, devices: bool) -> Result<(), Errno> {
 
 /// Becomes another program. Returns only where that fails.
 pub(crate) fn execute(program: &CStr, arguments: &[CString], environment: &[CString]) -> Errno {
-    let list = |texts: &[CString]| -> Vec<*const libc::c_char> {
-        texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
-    };
     let (arguments, environment) = (list(arguments), list(environment));
     // SAFETY: both lists end in a null pointer and point to texts that live until the call returns, if it does.
     unsafe { libc::execve(program.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
     Errno::last()
+}
+
+/// Becomes the program in an open file. Returns only where that fails.
+pub(crate) fn execute_file(program: RawFd, arguments: &[CString], environment: &[CString]) -> Errno {
+    let (arguments, environment) = (list(arguments), list(environment));
+    // SAFETY: as for execve; the path is empty, so that the descriptor itself is meant.
+    unsafe {
+        libc::syscall(
+            libc::SYS_execveat,
+            program,
+            c"".as_ptr(),
+            arguments.as_ptr(),
+            environment.as_ptr(),
+            libc::AT_EMPTY_PATH,
+        )
+    };
+    Errno::last()
+}
+
+fn list(texts: &[CString]) -> Vec<*const libc::c_char> {
+    texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
 }

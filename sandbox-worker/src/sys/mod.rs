@@ -19,8 +19,8 @@ mod socket;
 pub use allocator::Budgeted;
 
 pub(crate) use command::{
-    close_on_exec_from, deny_write_execute, execute, ignore_aborts, make_read_only, place, plain_signals,
-    write_execute_can_be_denied,
+    close_on_exec_from, deny_write_execute, execute, execute_file, ignore_aborts, make_read_only, place,
+    plain_signals, write_execute_can_be_denied,
 };
 pub(crate) use filter::{BpfInstruction, BpfProgram, install_filter, landlock_abi, landlock_restrict};
 pub(crate) use mapping::{map_document, map_page};

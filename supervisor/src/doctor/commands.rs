@@ -9,9 +9,7 @@ use crate::settings::{Command, Engine, Settings};
 use crate::source::fetch::sealed;
 use serde::Serialize;
 use shared::Format;
-use shared::launch::PROBE;
 use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 const LIMITS: JobLimits =
@@ -132,16 +130,8 @@ fn processes_with(mark: &str) -> Vec<String> {
 }
 
 async fn act(commands: &Commands, words: &[&str]) -> Result<(Outcome, String), String> {
-    let worker: PathBuf = commands.worker()?;
-    let settings = Command {
-        program: worker.to_string_lossy().into_owned(),
-        arguments: [PROBE].iter().chain(words).map(|word| (*word).to_owned()).collect(),
-        output: OutputKind::Text,
-        jit: false,
-    };
-    let program = Program::find(commands, &settings).await.map_err(|missing| missing.to_string())?;
     let job = CommandJob {
-        program: Arc::new(program),
+        program: Arc::new(Program::probe(words)),
         document: sealed(b"").map_err(|error| error.to_string())?,
         size: 0,
         name: b"doctor".to_vec(),

@@ -30,7 +30,6 @@ use shared::recorder::Recording;
 use shared::{End, Format};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -206,23 +205,13 @@ impl Commands {
                 None => break,
             }
         }
-        let plan =
-            self.shared.plan.get_or_init(|| Plan::new(&self.shared.cage).map_err(|error| with_cause(&error)));
-        let plan = plan.as_ref().map_err(|why| NoLauncher::Unfit(why.clone()))?;
-        Launcher::start(plan, self.shared.started.fetch_add(1, Ordering::Relaxed)).await
+        let plan = self.plan().map_err(NoLauncher::Unfit)?;
+        Launcher::start(&plan, self.shared.started.fetch_add(1, Ordering::Relaxed)).await
     }
 
     fn plan(&self) -> Result<Arc<Plan>, String> {
         let plan = || Plan::new(&self.shared.cage).map_err(|error| with_cause(&error));
         self.shared.plan.get_or_init(plan).clone()
-    }
-
-    /// The worker's program.
-    ///
-    /// # Errors
-    /// It is not where it should be.
-    pub(crate) fn worker(&self) -> Result<PathBuf, String> {
-        self.plan().map(|plan| plan.program.clone())
     }
 
     fn give_back(&self, launcher: Launcher) {

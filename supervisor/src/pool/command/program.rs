@@ -129,6 +129,21 @@ impl Program {
         Ok(program)
     }
 
+    /// The worker's own program, as a probe of the cage.
+    pub(crate) fn probe(words: &[&str]) -> Program {
+        let words = [shared::launch::PROBE].iter().chain(words);
+        Program {
+            path: PathBuf::new(),
+            arguments: words.map(|word| (*word).to_owned()).collect(),
+            stdin: true,
+            output: OutputKind::Text,
+            jit: false,
+            shown: Vec::new(),
+            name: "probe".to_owned(),
+            version: "probe".to_owned(),
+        }
+    }
+
     /// The file's name, for people and records.
     pub fn name(&self) -> &str {
         &self.name

@@ -15,6 +15,7 @@ use super::tree::Tree;
 use crate::rules::classify::Intent;
 use crate::rules::classify::command::COMPLAINTS_MAX;
 use crate::sys::{self, Reaped};
+use nix::errno::Errno;
 use shared::launch::Report;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -114,6 +115,7 @@ impl Running {
         let mut clocks = Clocks::new(limits, started);
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // Since when it is dying, by our hand or its own.
         let mut killed: Option<Instant> = None;
         loop {
             match self.wake(&mut looks, killed.is_none()).await? {
@@ -124,7 +126,13 @@ impl Running {
                     }
                 }
                 Woke::Complaints => self.hear(talk)?,
-                Woke::Report(Ok(report)) => self.report = Some(report),
+                Woke::Report(Ok(report)) => {
+                    if !matches!(report, Report::Started) {
+                        // From here on what is left of it is dying.
+                        killed.get_or_insert_with(Instant::now);
+                    }
+                    self.report = Some(report);
+                }
                 // It has ended, or is about to.
                 Woke::Report(Err(_)) => self.status = None,
                 Woke::Clock if killed.is_none() => self.look(launcher, limits, processes, &mut clocks),
@@ -139,7 +147,7 @@ impl Running {
                 _ => {}
             }
         }
-        self.drain(talk)?;
+        self.drain(talk);
         self.reap().map(Gone::Reaped)
     }
 
@@ -186,7 +194,8 @@ impl Running {
     fn obey(&mut self, result: Result<(), Halt>) {
         match result {
             Ok(()) => return,
-            Err(Halt::Bytes(bytes)) => self.intend(Intent::OutputBytes(bytes)),
+            // Too much is too much, also where it was all said by the time that it was counted.
+            Err(Halt::Bytes(bytes)) => self.intent = self.intent.take().or(Some(Intent::OutputBytes(bytes))),
             Err(Halt::Stopped) => self.stopped = true,
         }
         self.output = None;
@@ -238,23 +247,30 @@ impl Running {
         }
     }
 
-    /// What the dead left in the pipes, which nobody fills any more, and its last report.
-    fn drain(&mut self, talk: &mut Talk<'_>) -> io::Result<()> {
-        let mut left = DRAIN_MAX / talk.buffer.len().max(1);
-        while left > 0 && self.output.is_some() && self.listen(talk)? {
-            left -= 1;
+    /// What the dead left in the pipes, which nobody fills any more, and its last report. The kernel is asked directly: the
+    /// runtime may not have heard yet that there is something.
+    fn drain(&mut self, talk: &mut Talk<'_>) {
+        let mut drained = 0;
+        while drained < DRAIN_MAX
+            && let Some(pipe) = &self.output
+            && let Some(length) = read_now(pipe, &mut talk.buffer)
+        {
+            drained += length;
+            let bytes = talk.buffer.get(..length).unwrap_or_default();
+            let taken = talk.output.take(bytes, talk.receiver);
+            self.obey(taken);
         }
-        left = DRAIN_MAX / talk.buffer.len().max(1);
-        while left > 0 && is_readable(self.complaints.as_ref()) {
-            self.hear(talk)?;
-            left -= 1;
+        drained = 0;
+        while drained < DRAIN_MAX
+            && let Some(pipe) = &self.complaints
+            && let Some(length) = read_now(pipe, &mut talk.buffer)
+        {
+            drained += length;
+            talk.complaints.take(talk.buffer.get(..length).unwrap_or_default(), COMPLAINTS_MAX);
         }
-        if let Some(status) = &mut self.status {
-            while let Some(report) = status.receive_now() {
-                self.report = Some(report);
-            }
+        while let Some(report) = self.status.as_mut().and_then(Control::receive_now) {
+            self.report = Some(report);
         }
-        Ok(())
     }
 
     fn reap(&mut self) -> io::Result<Reaped> {
@@ -293,14 +309,21 @@ async fn readable(fd: Option<&AsyncFd<OwnedFd>>) -> io::Result<()> {
     }
 }
 
-fn is_readable(fd: Option<&AsyncFd<OwnedFd>>) -> bool {
-    fd.is_some_and(|fd| is_ready(fd.as_fd()))
+/// Reads what is there; `None` at the end and where there is nothing.
+fn read_now(pipe: &AsyncFd<OwnedFd>, buffer: &mut [u8]) -> Option<usize> {
+    loop {
+        match nix::unistd::read(pipe.get_ref(), buffer) {
+            Ok(0) => return None,
+            Ok(length) => return Some(length),
+            Err(Errno::EINTR) => {}
+            Err(_) => return None,
+        }
+    }
 }
 
 /// Reads what there is; lets go of the pipe at its end. `None` where there is nothing now.
 fn take(pipe: &mut Option<AsyncFd<OwnedFd>>, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     let Some(open) = pipe.as_ref() else { return Ok(None) };
-    // After the end nothing wakes the runtime any more: the kernel is asked directly.
     let read = open.try_io(Interest::READABLE, |fd| nix::unistd::read(fd, buffer).map_err(io::Error::from));
     match read {
         Ok(0) => {
