@@ -28,25 +28,11 @@ impl Tree {
     }
 
     /// Of these processes.
-    pub(super) fn of(pids: impl IntoIterator<Item = i32>) -> Tree {
+    pub(super) fn of(pids: &[i32]) -> Tree {
         let mut tree = Tree::default();
-        for pid in pids {
+        for &pid in pids {
             if let Some(process) = Process::read(pid) {
                 tree.add(pid, &process);
-            }
-        }
-        tree
-    }
-
-    /// Of a process and all its descendants, found by looking at all processes of the machine.
-    pub(super) fn below(root: i32) -> Tree {
-        let Ok(entries) = fs::read_dir("/proc") else { return Tree::default() };
-        let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        let all: BTreeMap<i32, Process> = pids.filter_map(|pid| Some((pid, Process::read(pid)?))).collect();
-        let mut tree = Tree::default();
-        for (&pid, process) in &all {
-            if descends(pid, root, &all) {
-                tree.add(pid, process);
             }
         }
         tree
@@ -58,6 +44,37 @@ impl Tree {
         self.memory += own_pages(pid).unwrap_or(0) * PAGE;
         self.waited_ns += waited(pid).unwrap_or(0);
     }
+}
+
+/// A process and all its descendants, found by looking at all processes of the machine.
+pub(super) fn below(root: i32) -> Vec<i32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let all: BTreeMap<i32, Process> = pids.filter_map(|pid| Some((pid, Process::read(pid)?))).collect();
+    all.keys().copied().filter(|&pid| descends(pid, root, &all)).collect()
+}
+
+/// Bytes of memory of their own, with each its part of what they share. The kernel looks at every page for that: only for
+/// when it matters. `None` where it does not tell.
+pub(super) fn fair_memory(pids: &[i32]) -> Option<u64> {
+    let mut sum = 0;
+    for pid in pids {
+        match fs::read_to_string(format!("/proc/{pid}/smaps_rollup")) {
+            Ok(text) => sum += fair_share(&text)?,
+            // It has ended meanwhile, or is about to and has none any more.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => {}
+            Err(_) => return None,
+        }
+    }
+    Some(sum)
+}
+
+fn fair_share(rollup: &str) -> Option<u64> {
+    let kib = |name: &str| {
+        let rest = rollup.lines().find_map(|line| line.strip_prefix(name))?;
+        rest.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    Some((kib("Pss_Anon:")? + kib("Pss_Shmem:").unwrap_or(0)) << 10)
 }
 
 fn descends(mut pid: i32, root: i32, all: &BTreeMap<i32, Process>) -> bool {
@@ -121,11 +138,13 @@ mod tests {
     #[test]
     fn this_process_is_in_its_own_tree_and_not_below_another() {
         let own = i32::try_from(std::process::id()).unwrap();
-        let tree = Tree::below(own);
-        assert!(tree.processes >= 1 && tree.memory > 1 << 16);
-        let of = Tree::of([own]);
+        assert!(below(own).contains(&own) && !below(own).contains(&1));
+        let of = Tree::of(&[own]);
         assert!(of.processes == 1 && of.memory > 1 << 16);
-        assert_eq!(Tree::of([-1]), Tree::default());
+        assert_eq!(Tree::of(&[-1]), Tree::default());
+        assert!(fair_memory(&[own]).is_some_and(|bytes| bytes > 1 << 16));
+        assert_eq!(fair_memory(&[i32::MAX]), Some(0), "there is no such process");
+        assert_eq!(fair_share("Rss: 9 kB\nPss_Anon:   3 kB\nPss_Shmem: 1 kB\n"), Some(4096));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::super::zygote::{is_ready, watched};
 use super::super::{JobLimits, Receiver, machine};
 use super::launcher::Launcher;
 use super::output::{Complaints, Halt, Output};
-use super::tree::Tree;
+use super::tree::{self, Tree};
 use crate::rules::classify::Intent;
 use crate::rules::classify::command::COMPLAINTS_MAX;
 use crate::sys::{self, Reaped};
@@ -205,21 +205,23 @@ impl Running {
     fn look(&mut self, launcher: &Launcher, limits: JobLimits, processes: u64, clocks: &mut Clocks) {
         let members = launcher.leaf.as_ref().and_then(|leaf| leaf.members().ok());
         let counted = members.is_some();
-        let tree = match members {
-            Some(members) => Tree::of(members.into_iter().filter(|&member| member != launcher.pid)),
-            None => Tree::below(self.pid),
-        };
+        let mut pids = members.unwrap_or_else(|| tree::below(self.pid));
+        pids.retain(|&pid| pid != launcher.pid);
+        let tree = Tree::of(&pids);
         self.cpu_ms = self.cpu_ms.max(tree.cpu_ms);
+        // The first process is ours.
+        if tree.processes > processes.saturating_add(1) {
+            self.intend(Intent::Processes(tree.processes - 1));
+        }
         if tree.cpu_ms > limits.cpu_ms {
             self.intend(Intent::Processor(tree.cpu_ms));
         }
         // The kernel's own count is exact, where there is one.
         if !counted && tree.memory > limits.memory {
-            self.intend(Intent::Memory(tree.memory));
-        }
-        // The first process is ours.
-        if tree.processes > processes.saturating_add(1) {
-            self.intend(Intent::Processes(tree.processes - 1));
+            let memory = tree::fair_memory(&pids).unwrap_or(tree.memory);
+            if memory > limits.memory {
+                self.intend(Intent::Memory(memory));
+            }
         }
         if let Some(intent) = clocks.judge(Instant::now(), tree.busy()) {
             self.intend(intent);
