@@ -169,7 +169,8 @@ def shadow():
 
 
 def look():
-    say(open(sys.argv[2]).read())
+    # A file that an argument names is shown: so it comes without its first slash.
+    say(open("/" + sys.argv[2]).read())
 
 
 def write_outside():

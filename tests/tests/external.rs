@@ -274,6 +274,55 @@ fn a_command_sees_its_document_and_little_else() {
 }
 
 #[test]
+fn no_file_of_the_machine_is_in_sight_whoever_may_read_it() {
+    let script = Script::new();
+    let secret = script.folder.join("state");
+    fs::write(&secret, "a secret").unwrap();
+    let name = secret.to_str().unwrap().trim_start_matches('/');
+    block(async {
+        for (cage, answer) in [(cage(), "No such file"), (bare(), "Permission denied")] {
+            let (ending, kept) = act(&Commands::new(&cage), &script, &["look", name]).await;
+            assert_eq!(kept.text, "");
+            let fault = fault(ending);
+            assert!(fault.message.contains(answer), "{}", fault.message);
+        }
+    });
+}
+
+#[test]
+fn a_document_in_a_file_is_read_like_one_in_memory_and_always_from_its_start() {
+    use std::os::fd::OwnedFd;
+    let script = Script::new();
+    let path = script.folder.join("spooled");
+    fs::write(&path, "a spooled document").unwrap();
+    let document = OwnedFd::from(fs::File::open(&path).unwrap());
+    fs::remove_file(&path).unwrap();
+    block(async {
+        for cage in [cage(), bare()] {
+            let commands = Commands::new(&cage);
+            for words in [&["echo"][..], &["echo", "{input}"], &["echo"]] {
+                let job = CommandJob {
+                    program: find(&commands, &script.command(words)).await,
+                    document: document.try_clone().unwrap(),
+                    size: 18,
+                    name: Vec::new(),
+                    format: Format::Text,
+                    stage: Stage::Extract,
+                    limits: LIMITS,
+                };
+                let mut kept = Kept::default();
+                let ending = commands.run(job, &mut kept).await;
+                assert_eq!(
+                    (kind(&ending), kept.text.as_str()),
+                    ("ended", "a spooled document"),
+                    "{ending:?}"
+                );
+            }
+        }
+    });
+}
+
+#[test]
 fn evidence_says_what_held_who_it_was_and_what_it_used() {
     let script = Script::new();
     block(async {

@@ -8,6 +8,7 @@ use crate::seccomp::{self, Listener, Program};
 use crate::sys;
 use nix::errno::Errno;
 use nix::sys::prctl;
+use nix::sys::signal::Signal;
 use nix::unistd::{Whence, chdir, lseek, setsid};
 use shared::launch::{INPUT, Launch, LaunchLimits, SCRATCH};
 use std::ffi::CString;
@@ -69,6 +70,8 @@ fn lock(way: Way, launch: &Launch, inner: &Inner) -> Result<(CString, Vec<CStrin
     if let Some(user) = way.later {
         namespaces::change_user(user)?;
     }
+    // Behind the change of the user, which would clear it.
+    prctl::set_pdeathsig(Signal::SIGKILL).map_err(Failed::at("pdeathsig"))?;
     drop_capabilities()?;
     prctl::set_no_new_privs().map_err(Failed::at("no_new_privs"))?;
     if !launch.jit && sys::write_execute_can_be_denied() {
