@@ -584,3 +584,54 @@ fn the_version_changes_with_the_script() {
         assert_ne!(before.version(), after.version());
     });
 }
+
+const HELD: &str = "LAZARET_TEST_HELD";
+
+#[test]
+fn a_supervisor_that_is_killed_takes_its_commands_along() {
+    let script = Script::new();
+    let mark = script.folder.to_str().unwrap();
+    let mut supervisor = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "holds_a_command_until_it_is_killed"])
+        .env(HELD, mark)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually(|| processes(mark).iter().filter(|pid| is_python(**pid)).count() == 2);
+    supervisor.kill().unwrap();
+    supervisor.wait().unwrap();
+    eventually(|| processes(mark).is_empty());
+}
+
+/// The other process of the test above; not one of its own.
+#[test]
+#[ignore = "the test of a killed supervisor starts it"]
+fn holds_a_command_until_it_is_killed() {
+    let Some(folder) = std::env::var_os(HELD) else { return };
+    let script = std::mem::ManuallyDrop::new(Script { folder: folder.into() });
+    block(async {
+        let limits = JobLimits { stalled_ms: 20_000, ..LIMITS };
+        let mut both = tokio::task::JoinSet::new();
+        for cage in [cage(), bare()] {
+            let commands = Commands::new(&cage);
+            let program = find(&commands, &script.command(&["hang"])).await;
+            both.spawn(async move {
+                carry_within(&commands, &program, b"", &mut Kept::default(), limits).await;
+            });
+        }
+        both.join_all().await;
+    });
+}
+
+fn is_python(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("python"))
+}
+
+/// Fails the test where this does not come true.
+fn eventually(is_so: impl Fn() -> bool) {
+    let started = std::time::Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < Duration::from_secs(60), "it does not come true");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
