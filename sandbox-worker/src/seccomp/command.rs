@@ -19,6 +19,12 @@ const NAMESPACES: u32 = bits(
 );
 /// `ioctl`s that type into a terminal.
 const TYPING: &[u32] = &[0x5412, 0x541c, 0x541d];
+/// `ioctl`s that say whom a descriptor signals: `FIOSETOWN`, `SIOCSPGRP`.
+const OWNING: &[u32] = &[0x8901, 0x8902];
+/// `fcntl`: leases and news of folders.
+const WATCHING: &[u32] = &[bits(libc::F_SETLEASE), bits(libc::F_NOTIFY)];
+/// `fcntl`: whom a descriptor signals, and how. 15 is `F_SETOWN_EX`, 10 `F_SETSIG`.
+const SIGNALLING: &[u32] = &[bits(libc::F_SETOWN), 15, 10];
 const TRACING: &[u32] = &[
     bits(libc::PR_SET_DUMPABLE),
     bits(libc::PR_SET_PTRACER),
@@ -45,25 +51,10 @@ macro_rules! denied {
                 why: "parts of a program may talk to one another",
             },
             Rule {
-                calls: calls!(SYS_ioctl),
-                cases: &[Case { when: &[OneOf(1, TYPING)], then: Errno(libc::EPERM) }],
-                otherwise: Allow,
-                why: "nothing is typed into a terminal",
-            },
-            Rule {
                 calls: calls!(SYS_prctl),
                 cases: &[Case { when: &[OneOf(0, TRACING)], then: Errno(libc::EPERM) }],
                 otherwise: Allow,
                 why: "who may trace it, its memory map and its filter stay as they were set",
-            },
-            Rule {
-                calls: calls!(SYS_fcntl),
-                cases: &[Case {
-                    when: &[OneOf(1, &[bits(libc::F_SETLEASE), bits(libc::F_NOTIFY)])],
-                    then: Errno(libc::EPERM),
-                }],
-                otherwise: Allow,
-                why: "no leases on files that others use, and no news of them",
             },
             Rule {
                 calls: calls!(SYS_personality),
@@ -136,14 +127,28 @@ macro_rules! denied {
 }
 
 /// Of a command in namespaces.
-pub(super) const COMMAND: &[Rule] = denied![Rule {
-    calls: calls!(SYS_socket),
-    cases: &[Case { when: &[Is(0, bits(libc::AF_UNIX))], then: Allow }],
-    otherwise: Errno(libc::EACCES),
-    why: "parts of a program may talk to one another: nobody else is within reach of such a socket",
-}];
+pub(super) const COMMAND: &[Rule] = denied![
+    Rule {
+        calls: calls!(SYS_socket),
+        cases: &[Case { when: &[Is(0, bits(libc::AF_UNIX))], then: Allow }],
+        otherwise: Errno(libc::EACCES),
+        why: "parts of a program may talk to one another: nobody else is within reach of such a socket",
+    },
+    Rule {
+        calls: calls!(SYS_ioctl),
+        cases: &[Case { when: &[OneOf(1, TYPING)], then: Errno(libc::EPERM) }],
+        otherwise: Allow,
+        why: "nothing is typed into a terminal",
+    },
+    Rule {
+        calls: calls!(SYS_fcntl),
+        cases: &[Case { when: &[OneOf(1, WATCHING)], then: Errno(libc::EPERM) }],
+        otherwise: Allow,
+        why: "no leases on files that others use, and no news of them",
+    },
+];
 
-/// Of a command without.
+/// Of a command without: it can name every process of the machine, and some of them may be the same user's.
 pub(super) const BARE: &[Rule] = denied![
     Rule {
         calls: calls!(SYS_socket),
@@ -152,14 +157,39 @@ pub(super) const BARE: &[Rule] = denied![
         why: "the machine's own services listen on sockets that have a place in its file system",
     },
     Rule {
+        calls: calls!(SYS_ioctl),
+        cases: &[
+            Case { when: &[OneOf(1, TYPING)], then: Errno(libc::EPERM) },
+            Case { when: &[OneOf(1, OWNING)], then: Errno(libc::EPERM) }
+        ],
+        otherwise: Allow,
+        why: "nothing is typed into a terminal, and no process is signalled by way of a descriptor",
+    },
+    Rule {
+        calls: calls!(SYS_fcntl),
+        cases: &[
+            Case { when: &[OneOf(1, WATCHING)], then: Errno(libc::EPERM) },
+            Case { when: &[OneOf(1, SIGNALLING)], then: Errno(libc::EPERM) }
+        ],
+        otherwise: Allow,
+        why: "no leases on files that others use, and no process is signalled by way of a descriptor",
+    },
+    Rule {
         calls: calls!(SYS_tgkill),
         cases: &[Case { when: &[Is(2, bits(libc::SIGABRT))], then: Allow }],
         otherwise: Errno(libc::EPERM),
         why: "it may abort; its first process does not heed that",
     },
     Rule {
+        calls: calls!(SYS_prlimit64 SYS_sched_setaffinity SYS_sched_setscheduler SYS_sched_setparam
+            SYS_sched_setattr),
+        cases: &[Case { when: &[Is(0, 0)], then: Allow }],
+        otherwise: Errno(libc::EPERM),
+        why: "its own limits and place, and no other process's",
+    },
+    Rule {
         calls: calls!(SYS_setsid SYS_setpgid SYS_kill SYS_tkill SYS_rt_sigqueueinfo SYS_rt_tgsigqueueinfo
-            SYS_pidfd_send_signal),
+            SYS_pidfd_send_signal SYS_setpriority SYS_ioprio_set SYS_process_mrelease),
         cases: &[],
         otherwise: Errno(libc::EPERM),
         why: "its process group is what it is killed by, and no other process is to be reached",
