@@ -1,7 +1,8 @@
 //! What can be said on the command line. The names are a contract.
 
 use super::exit;
-use crate::rules::kind::{Class, Kind, Stage, State};
+use super::filter::FilterArgs;
+use crate::rules::kind::{Class, Damage, Kind, Stage, State, Why};
 use clap::builder::{OsStringValueParser, PossibleValue, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -53,7 +54,13 @@ pub enum Command {
     Text(TextArgs),
     /// Which documents say this, with snippets
     Search(SearchArgs),
-    /// Ask a live run
+    /// Requeue what is retrying, quarantined or suspect
+    Retry(RetryArgs),
+    /// Requeue documents in any state but excluded and deleted, no earlier result used
+    Reprocess(ReprocessArgs),
+    /// Source against ledger against sink, by name
+    Reconcile(ReconcileArgs),
+    /// Ask or steer a live run
     Ctl(CtlArgs),
     /// All errors in the settings at once; touches nothing
     Validate,
@@ -96,6 +103,9 @@ pub struct ExtractArgs {
 
 #[derive(Debug, ClapArgs)]
 pub struct StatusArgs {
+    /// Exit with 3 where less than this share (0 to 1) of a source is indexed
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub require_coverage: Option<f64>,
     /// For people, or for programs
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
@@ -111,21 +121,11 @@ pub enum ListFormat {
 
 #[derive(Debug, ClapArgs)]
 pub struct ListArgs {
-    /// Only documents in this state
-    #[arg(long, value_name = "STATE")]
-    pub state_is: Option<State>,
-    /// Only documents with a fault of this class
-    #[arg(long, value_name = "CLASS")]
-    pub class: Option<Class>,
-    /// Only documents with a fault of this kind
-    #[arg(long, value_name = "KIND")]
-    pub kind: Option<Kind>,
-    /// Only documents with a fault of this stage
-    #[arg(long, value_name = "STAGE")]
-    pub stage: Option<Stage>,
-    /// Only documents of the source with this name
-    #[arg(long, value_name = "NAME")]
-    pub source: Option<String>,
+    #[command(flatten)]
+    pub filter: FilterArgs,
+    /// At most so many documents
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
     /// For people, or for programs
     #[arg(long, value_enum, default_value_t = ListFormat::Table)]
     pub format: ListFormat,
@@ -169,6 +169,64 @@ pub struct SearchArgs {
     pub format: SearchFormat,
 }
 
+/// How documents that are requeued are named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum NamesFormat {
+    Text,
+    Jsonl,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct RequeueArgs {
+    #[command(flatten)]
+    pub filter: FilterArgs,
+    /// All of them: needed where no filter is given
+    #[arg(long)]
+    pub all: bool,
+    /// Change nothing; count and name what would be requeued
+    #[arg(long)]
+    pub dry_run: bool,
+    /// For people, or for programs
+    #[arg(long, value_enum, default_value_t = NamesFormat::Text)]
+    pub format: NamesFormat,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct RetryArgs {
+    #[command(flatten)]
+    pub requeue: RequeueArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct ReprocessArgs {
+    #[command(flatten)]
+    pub requeue: RequeueArgs,
+    /// Only what was made under a stage version that is no longer current
+    #[arg(long)]
+    pub stale: bool,
+}
+
+/// How drift is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DriftFormat {
+    Text,
+    Json,
+    Jsonl,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct ReconcileArgs {
+    /// Only these sources, by name or folder; without any: all that the ledger knows
+    #[arg(value_name = "SOURCE", value_parser = as_shown())]
+    pub sources: Vec<String>,
+    /// Remove texts without a record, make due what is indexed without a text, record items without a record; nothing else
+    #[arg(long)]
+    pub repair: bool,
+    /// For people, or for programs
+    #[arg(long, value_enum, default_value_t = DriftFormat::Text)]
+    pub format: DriftFormat,
+}
+
 #[derive(Debug, ClapArgs)]
 pub struct CtlArgs {
     #[command(subcommand)]
@@ -178,11 +236,17 @@ pub struct CtlArgs {
 #[derive(Debug, Clone, Copy, Subcommand)]
 pub enum CtlCommand {
     /// Where the run stands
-    Status(CtlStatusArgs),
+    Status(CtlFormatArgs),
+    /// Take up nothing new; what is in flight is finished
+    Pause(CtlFormatArgs),
+    /// Go on after a pause
+    Resume(CtlFormatArgs),
+    /// Finish what is in flight, then end, as after Ctrl-C
+    Drain(CtlFormatArgs),
 }
 
 #[derive(Debug, Clone, Copy, ClapArgs)]
-pub struct CtlStatusArgs {
+pub struct CtlFormatArgs {
     /// For people, or for programs
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
@@ -220,7 +284,7 @@ macro_rules! values {
     )*};
 }
 
-values!(State, Class, Kind, Stage);
+values!(State, Why, Class, Kind, Stage, Damage);
 
 #[cfg(test)]
 mod tests {
@@ -249,7 +313,8 @@ mod tests {
             "list --state-is quarantined --class corrupt --kind time.wall --stage extract --format csv",
         );
         let Command::List(list) = args.unwrap().command else { panic!() };
-        assert_eq!((list.state_is, list.kind), (Some(State::Quarantined), Some(Kind::TimeWall)));
+        let filter = (list.filter.state_is, list.filter.kind);
+        assert_eq!(filter, (Some(State::Quarantined), Some(Kind::TimeWall)));
         assert_eq!(list.format, ListFormat::Csv);
 
         assert_eq!(parse("status").unwrap().common.state, PathBuf::from("./lazaret-state"));
@@ -262,6 +327,16 @@ mod tests {
             "doctor",
             "extract f --format json",
             "search foo bar --limit 3",
+            "retry --all --dry-run --format jsonl",
+            "retry --why gave_up --since 2d --errno eacces --id abcd",
+            "reprocess --stale --format-is pdf --version extract=1 --min-size 1MiB --max-size 2MiB",
+            "reconcile a b --repair --format json",
+            "ctl pause",
+            "ctl resume --format json",
+            "ctl drain",
+            "status --require-coverage 0.5",
+            "list --path a/** --hostile --damage source --fingerprint 0aF --limit 1",
+            "list --first-failed-before 2026-01-31",
         ] {
             assert!(parse(good).is_ok(), "{good}");
         }
@@ -270,10 +345,16 @@ mod tests {
     #[test]
     fn what_is_not_there_is_not_offered() {
         for bad in [
-            "retry",
-            "reprocess",
-            "reconcile",
-            "ctl drain",
+            "retry --stale",
+            "ctl stop",
+            "list --path [",
+            "list --id xyz1",
+            "list --since tomorrow",
+            "list --format-is text/plain",
+            "list --version fetch",
+            "list --fingerprint zebra",
+            "list --min-size big",
+            "reconcile --format csv",
             "run --require-coverage 1.5",
             "search x --limit 0",
             "list --state-is fine",

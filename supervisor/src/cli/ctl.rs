@@ -1,4 +1,4 @@
-//! `lazaret ctl`: asks a live run.
+//! `lazaret ctl`: asks a live run, or steers it.
 
 use super::args::{CtlArgs, CtlCommand, Format};
 use super::{Cause, CliError, Common, Exit, Outcome};
@@ -10,9 +10,14 @@ use crate::run::control::{AskError, Query, ask};
 use serde_json::Value;
 
 pub(super) fn run(common: &Common, args: &CtlArgs, printer: &mut Printer) -> Outcome {
-    let CtlCommand::Status(status) = args.command;
-    let answer = ask(&common.state, Query::Status).map_err(|error| failed(&error))?;
-    match status.format {
+    let (query, wanted) = match args.command {
+        CtlCommand::Status(wanted) => (Query::Status, wanted),
+        CtlCommand::Pause(wanted) => (Query::Pause, wanted),
+        CtlCommand::Resume(wanted) => (Query::Resume, wanted),
+        CtlCommand::Drain(wanted) => (Query::Drain, wanted),
+    };
+    let answer = ask(&common.state, query).map_err(|error| failed(&error))?;
+    match wanted.format {
         Format::Json => printer.line(&json::line(&answer))?,
         Format::Text => printer.line(&for_people(&answer))?,
     }

@@ -2,28 +2,26 @@
 
 use super::args::{ListArgs, ListFormat};
 use super::{Common, Exit, Outcome, open};
-use crate::ledger::{Filter, Record};
+use crate::ledger::Record;
 use crate::report::{Printer, csv, json, table};
 use std::io;
 use std::ops::ControlFlow;
 
-pub(super) fn run(common: &Common, args: ListArgs, printer: &mut Printer) -> Outcome {
+pub(super) fn run(common: &Common, args: &ListArgs, printer: &mut Printer) -> Outcome {
     let reader = open::ledger(common)?;
-    if let Some(name) = &args.source {
-        open::known_source(&reader, name)?;
-    }
-    let filter = Filter {
-        state: args.state_is,
-        class: args.class,
-        kind: args.kind,
-        stage: args.stage,
-        source: args.source,
-    };
-    let mut lister = Lister { format: args.format, printer, rows: Vec::new(), first: true };
+    let filter = args.filter.filter(&reader)?;
+    let mut lister = Lister::new(args.format, printer);
     lister.begin()?;
     let mut failed = None;
+    let mut left = args.limit.unwrap_or(u64::MAX);
+    if left == 0 {
+        return Ok(lister.end().map(|()| Exit::Completed)?);
+    }
     reader.list(&filter, &mut |source, record| match lister.document(source, record) {
-        Ok(()) => ControlFlow::Continue(()),
+        Ok(()) => {
+            left -= 1;
+            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
         Err(error) => {
             failed = Some(error);
             ControlFlow::Break(())
@@ -34,7 +32,8 @@ pub(super) fn run(common: &Common, args: ListArgs, printer: &mut Printer) -> Out
     Ok(Exit::Completed)
 }
 
-struct Lister<'a> {
+/// Prints documents as they come.
+pub(super) struct Lister<'a> {
     format: ListFormat,
     printer: &'a mut Printer,
     /// Of the table, not yet printed.
@@ -42,15 +41,19 @@ struct Lister<'a> {
     first: bool,
 }
 
-impl Lister<'_> {
-    fn begin(&mut self) -> io::Result<()> {
+impl<'a> Lister<'a> {
+    pub(super) fn new(format: ListFormat, printer: &'a mut Printer) -> Self {
+        Lister { format, printer, rows: Vec::new(), first: true }
+    }
+
+    pub(super) fn begin(&mut self) -> io::Result<()> {
         match self.format {
             ListFormat::Csv => self.printer.line(&csv::header(json::COLUMNS)?),
             ListFormat::Table | ListFormat::Jsonl => Ok(()),
         }
     }
 
-    fn document(&mut self, source: &str, record: &Record) -> io::Result<()> {
+    pub(super) fn document(&mut self, source: &str, record: &Record) -> io::Result<()> {
         match self.format {
             ListFormat::Jsonl => self.printer.line(&json::line(&json::record(source, record))),
             ListFormat::Csv => self.printer.line(&csv::object(json::COLUMNS, &json::record(source, record))?),
@@ -61,7 +64,7 @@ impl Lister<'_> {
         }
     }
 
-    fn end(&mut self) -> io::Result<()> {
+    pub(super) fn end(&mut self) -> io::Result<()> {
         match self.format {
             ListFormat::Table if self.rows.is_empty() && self.first => {
                 self.printer.note("no document");
@@ -89,7 +92,7 @@ mod tests {
     fn listed(format: ListFormat, documents: usize) -> (String, String) {
         let (out, err) = (Kept::default(), Kept::default());
         let mut printer = Printer::to(Box::new(out.clone()), Box::new(err.clone()));
-        let mut lister = Lister { format, printer: &mut printer, rows: Vec::new(), first: true };
+        let mut lister = Lister::new(format, &mut printer);
         lister.begin().unwrap();
         (0..documents).for_each(|_| lister.document("docs", &sample()).unwrap());
         lister.end().unwrap();

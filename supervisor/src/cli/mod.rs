@@ -7,8 +7,12 @@ mod doctor;
 mod error;
 mod exit;
 mod extract;
+mod filter;
 mod list;
+mod moment;
 mod open;
+mod reconcile;
+mod requeue;
 mod run;
 mod search;
 mod settings;
@@ -65,10 +69,13 @@ fn dispatch(args: Args, printer: &mut Printer) -> Outcome {
         Command::Run(args) => run::run(&common, &args, printer),
         Command::Extract(args) => extract::run(&common, &args, printer),
         Command::Status(args) => status::run(&common, &args, printer),
-        Command::List(args) => list::run(&common, args, printer),
+        Command::List(args) => list::run(&common, &args, printer),
         Command::Show(args) => show::run(&common, &args, printer),
         Command::Text(args) => text::run(&common, &args, printer),
         Command::Search(args) => search::run(&common, &args, printer),
+        Command::Retry(args) => requeue::retry(&common, &args, printer),
+        Command::Reprocess(args) => requeue::reprocess(&common, &args, printer),
+        Command::Reconcile(args) => reconcile::run(&common, &args, printer),
         Command::Ctl(args) => ctl::run(&common, &args, printer),
         Command::Validate => validate::run(&common, printer),
         Command::Doctor(args) => doctor::run(&common, &args, printer),

@@ -98,9 +98,10 @@ async fn carry_out(plan: Plan, signalled: Arc<AtomicU8>) -> run::Outcome {
     let state = plan.state.clone();
     let shown = Progress::start(snapshots.clone());
     let (sender, windows) = tokio::sync::oneshot::channel();
+    let steered = orders.clone();
     let looking = tokio::spawn(async move {
         if let Ok(window) = windows.await {
-            look(window, feed, state, signalled).await;
+            look(window, feed, state, steered).await;
         }
     });
     let outcome = run::run(plan, orders, move |window| {
@@ -138,11 +139,22 @@ async fn signalled_by(interrupt: &mut Signal, terminate: &mut Signal) -> u8 {
 }
 
 /// Keeps the snapshot up to date and answers at the control socket, until it is aborted.
-async fn look(window: Window, feed: watch::Sender<Snapshot>, state: PathBuf, signalled: Arc<AtomicU8>) {
+async fn look(window: Window, feed: watch::Sender<Snapshot>, state: PathBuf, orders: Orders) {
     let answers = feed.subscribe();
-    let began = window.began;
-    let served = control::serve(&state, move |query| match query {
-        Query::Status => status(&answers.borrow(), u64::try_from(began.elapsed().as_millis()).unwrap_or(0)),
+    let (began, steered) = (window.began, orders.clone());
+    let served = control::serve(&state, move |query| {
+        let order = match query {
+            Query::Status => {
+                let running_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(0);
+                return status(&answers.borrow(), running_ms, steered.now());
+            }
+            Query::Pause => Order::Pause,
+            Query::Resume => Order::Go,
+            Query::Drain => Order::Stop,
+        };
+        // A run that is told to stop stays told: the answer says what holds.
+        steered.give(order);
+        json!({"order": steered.now().name()})
     })
     .await;
     let _served =
@@ -174,7 +186,7 @@ async fn look(window: Window, feed: watch::Sender<Snapshot>, state: PathBuf, sig
             let smoothed = if now.rate == 0.0 { rate } else { 0.8 * now.rate + 0.2 * rate };
             *now = Snapshot {
                 known: true,
-                stopping: signalled.load(Ordering::Relaxed) != 0,
+                stopping: orders.is_stopped(),
                 listed: window.listed.load(Ordering::Relaxed),
                 listing: window.listing.load(Ordering::Relaxed),
                 indexed: count(State::Indexed),
@@ -192,11 +204,12 @@ async fn look(window: Window, feed: watch::Sender<Snapshot>, state: PathBuf, sig
     }
 }
 
-fn status(now: &Snapshot, running_ms: u64) -> Value {
+fn status(now: &Snapshot, running_ms: u64, order: Order) -> Value {
     let in_flight: Vec<_> =
         now.in_flight.iter().map(|(path, ms)| json!({"path": path, "running_ms": ms})).collect();
     json!({
         "running_ms": running_ms,
+        "order": order.name(),
         "listing": now.listing,
         "listed": now.listed,
         "indexed": now.indexed,

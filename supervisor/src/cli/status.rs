@@ -1,18 +1,39 @@
-//! `lazaret status`: the equation per source.
+//! `lazaret status`: the equation per source, and what is to be known of failures, breakers and the last run.
 
 use super::args::{Format, StatusArgs};
-use super::{Common, Exit, Outcome, open};
-use crate::report::{Printer, json, status};
+use super::{CliError, Common, Exit, Outcome, open};
+use crate::ledger::Reader;
+use crate::report::status::{Overview, status};
+use crate::report::{Printer, json};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 pub(super) fn run(common: &Common, args: &StatusArgs, printer: &mut Printer) -> Outcome {
-    let reader = open::ledger(common)?;
-    let books = reader.books()?;
+    let overview = overview(&open::ledger(common)?, args.format)?;
     match args.format {
-        Format::Json => printer.line(&json::line(&json::books(&books)))?,
-        Format::Text => {
-            let sources: Vec<_> = reader.sources()?.into_iter().map(|source| source.id).collect();
-            printer.line(&status::status(&books, &reader.clusters(&sources)?))?;
-        }
+        Format::Json => printer.line(&json::line(&json::overview(&overview)))?,
+        Format::Text => printer.line(&status(&overview, &TimeZone::system()))?,
     }
-    Ok(if books.balanced { Exit::Completed } else { Exit::Short })
+    let covered = |wanted: f64| overview.books.sources.iter().all(|source| json::coverage(source) >= wanted);
+    let is_short = !overview.books.balanced || args.require_coverage.is_some_and(|wanted| !covered(wanted));
+    Ok(if is_short { Exit::Short } else { Exit::Completed })
+}
+
+fn overview(reader: &Reader, format: Format) -> Result<Overview, CliError> {
+    let now = Timestamp::now().as_millisecond();
+    let sources = reader.sources()?;
+    let ids: Vec<_> = sources.iter().map(|source| source.id).collect();
+    let mut standings = reader.standings(now)?;
+    let standings = sources
+        .into_iter()
+        .map(|source| (source.name, standings.remove(&source.id).unwrap_or_default()))
+        .collect();
+    Ok(Overview {
+        books: reader.books()?,
+        clusters: if format == Format::Text { reader.clusters(&ids)? } else { Vec::new() },
+        standings,
+        breakers: Vec::new(),
+        last_run: reader.last_run()?,
+        now,
+    })
 }

@@ -59,7 +59,11 @@ pub enum Change {
     /// The sink has acknowledged its removal: `deleted` or `excluded`, as its task says.
     Left,
     /// To be carried again: `pending`, attempts 0.
-    Requeued,
+    Requeued {
+        /// A person asked for it: no result of an earlier attempt may be used.
+        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+        by_hand: bool,
+    },
     /// What the sink should hold is not there: `pending`, to be written from its kept text.
     Unwritten,
     /// It was in hand and not finished when the supervisor stopped cleanly: as if that attempt had not been.
@@ -71,6 +75,20 @@ pub enum Change {
     Same { stat: Option<Stat> },
     /// Only what a listing sees moved (times, inode), the bytes are the same.
     Touched { stat: Stat },
+}
+
+impl Change {
+    /// Reads a change as the store holds it, those of earlier versions included.
+    ///
+    /// # Errors
+    /// It is no change of ours.
+    pub(super) fn decode(text: &str) -> serde_json::Result<Self> {
+        // Before it was noted who asked, the word stood alone.
+        if text == "\"Requeued\"" {
+            return Ok(Change::Requeued { by_hand: false });
+        }
+        serde_json::from_str(text)
+    }
 }
 
 /// What a listing sees.

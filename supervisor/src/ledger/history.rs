@@ -58,8 +58,7 @@ fn event(row: &Row<'_>) -> rusqlite::Result<Event> {
         doc: DocumentId(row.get(0)?),
         at: row.get(1)?,
         expects: row.get::<_, Option<i64>>(2)?.map(|_| unsigned(row, 2)).transpose()?,
-        change: serde_json::from_str(change)
-            .map_err(|error| damaged(3, FromSqlError::Other(error.into())))?,
+        change: Change::decode(change).map_err(|error| damaged(3, FromSqlError::Other(error.into())))?,
     })
 }
 

@@ -87,6 +87,11 @@ impl Ledger {
         Ok(Ledger { handle, thread: Some(thread), lock: Some(lock) })
     }
 
+    /// Whether a live supervisor has this ledger, and this is only beside it.
+    pub fn is_beside(&self) -> bool {
+        self.lock.is_none()
+    }
+
     /// For appending.
     pub fn handle(&self) -> LedgerHandle {
         self.handle.clone()

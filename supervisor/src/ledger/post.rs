@@ -153,7 +153,7 @@ fn ends_an_attempt(change: &Change) -> bool {
         | Change::Started { .. }
         | Change::Fetched { .. }
         | Change::Gone
-        | Change::Requeued
+        | Change::Requeued { .. }
         | Change::Unwritten
         | Change::Touched { .. } => false,
     }

@@ -66,7 +66,10 @@ impl Reader {
         Ok(reader)
     }
 
-    fn ask<T>(&self, question: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, LedgerError> {
+    pub(super) fn ask<T>(
+        &self,
+        question: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, LedgerError> {
         question(&self.db).map_err(|error| sql(&self.path, error))
     }
 
@@ -307,7 +310,7 @@ impl Reader {
     }
 
     /// Several questions of one moment.
-    fn in_one_view<T>(
+    pub(super) fn in_one_view<T>(
         &self,
         questions: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, LedgerError> {

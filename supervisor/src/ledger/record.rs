@@ -76,6 +76,9 @@ pub struct Record {
     pub listed_whole: Option<bool>,
     /// How many members and bytes of members its own listing counted, for the limits over all levels.
     pub listed: Option<Listed>,
+    /// When a person last asked for it to be carried again: no result of an earlier attempt may be used for it.
+    #[serde(default)]
+    pub requeued_at: Option<Millis>,
 }
 
 impl Record {

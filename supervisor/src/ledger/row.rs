@@ -86,6 +86,8 @@ struct Rest {
     listed_whole: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     listed: Option<Listed>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    requeued_at: Option<Millis>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
@@ -148,6 +150,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Stored> {
         task: rest.task,
         listed_whole: rest.listed_whole,
         listed: rest.listed,
+        requeued_at: rest.requeued_at,
     };
     Ok(Stored { record, number: row.get(15)?, queue: row.get(16)? })
 }
@@ -184,6 +187,7 @@ pub(super) fn bind(
         task: record.task.clone(),
         listed_whole: record.listed_whole,
         listed: record.listed,
+        requeued_at: record.requeued_at,
     };
     let rest = json(&rest)?;
     statement.raw_bind_parameter(1, record.id.0)?;

@@ -6,7 +6,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use std::path::Path;
 
 /// The migrations, oldest first.
-pub(super) const MIGRATIONS: &[&str] = &[V1];
+pub(super) const MIGRATIONS: &[&str] = &[V1, V2];
 
 /// The first schema.
 ///
@@ -58,6 +58,17 @@ CREATE TABLE in_hand (doc INTEGER PRIMARY KEY, stage TEXT NOT NULL, alone INTEGE
 CREATE TABLE runs (
     id INTEGER PRIMARY KEY, began INTEGER NOT NULL, boot_id TEXT, ended INTEGER, end TEXT
 );
+";
+
+/// What questions of a million records need.
+///
+/// - `documents_failed`: the oldest failure of a source, without a look at any row.
+/// - `documents_by_maker`: all that share the result that one document made.
+const V2: &str = "
+CREATE INDEX documents_failed ON documents (source, json_extract(rest, '$.first_failed'))
+    WHERE state IN ('retrying', 'quarantined');
+CREATE INDEX documents_by_maker ON documents (json_extract(rest, '$.same_as'))
+    WHERE json_extract(rest, '$.same_as') IS NOT NULL;
 ";
 
 /// How many migrations this database has seen.

@@ -375,7 +375,11 @@ impl Tree {
             }
             // Other bytes: the container is listed first, and that settles its members.
             Came::Text(_) | Came::Same => {
-                let events = vec![self.desk.event(record.id, Some(record.revision), Change::Requeued)];
+                let events = vec![self.desk.event(
+                    record.id,
+                    Some(record.revision),
+                    Change::Requeued { by_hand: false },
+                )];
                 for record in self.desk.record(events).await? {
                     self.known.insert(record.id, record.clone());
                     let again = Node { record, errand: Errand::Carry, ..node.clone() };

@@ -1,8 +1,9 @@
 //! The objects that programs get. Their keys and the order of these are a contract: a key is never left out, and never
 //! changes its meaning.
 
+use super::status::{BreakerView, Overview};
 use super::time;
-use crate::ledger::{Attempt, Books, Counts, InSink, Millis, Record};
+use crate::ledger::{Attempt, Books, Counts, InSink, Millis, Record, RunRow, Standing};
 use crate::rules::fault::{Evidence, MESSAGE_MAX};
 use base64::Engine;
 use serde_json::{Map, Value, json};
@@ -151,6 +152,60 @@ pub fn books(books: &Books) -> Value {
     json!({"sources": sources, "total": counts(&books.total), "balanced": books.balanced})
 }
 
+/// All that `status` prints: the equation, each source with how its failures stand, the breakers and the last run.
+pub fn overview(of: &Overview) -> Value {
+    let mut object = books(&of.books);
+    for source in object["sources"].as_array_mut().into_iter().flatten() {
+        let standing = source["name"].as_str().and_then(|name| of.standings.get(name));
+        let Value::Object(mut more) = self::standing(&standing.cloned().unwrap_or_default()) else {
+            continue;
+        };
+        if let Value::Object(source) = source {
+            source.append(&mut more);
+        }
+    }
+    if let Value::Object(map) = &mut object {
+        map.insert("breakers".to_owned(), of.breakers.iter().map(breaker).collect());
+        map.insert("last_run".to_owned(), of.last_run.as_ref().map_or(Value::Null, last_run));
+    }
+    object
+}
+
+fn standing(standing: &Standing) -> Value {
+    json!({
+        "oldest_failure": standing.oldest_failure.map(time::utc),
+        "due_now": standing.due.now,
+        "next_due": standing.next_due.map(time::utc),
+        "due": {
+            "now": standing.due.now,
+            "within_hour": standing.due.within_hour,
+            "within_day": standing.due.within_day,
+            "later": standing.due.later,
+        },
+    })
+}
+
+fn breaker(breaker: &BreakerView) -> Value {
+    json!({
+        "scope": breaker.scope,
+        "name": breaker.name,
+        "state": breaker.state,
+        "kind": breaker.kind,
+        "message": breaker.message.as_deref().map(capped),
+        "since": breaker.since.map(time::utc),
+        "next_probe": breaker.next_probe.map(time::utc),
+        "failures": breaker.failures,
+    })
+}
+
+fn last_run(run: &RunRow) -> Value {
+    json!({
+        "began": time::utc(run.began),
+        "ended": run.ended.map(time::utc),
+        "outcome": run.end.map(crate::ledger::RunEnd::name),
+    })
+}
+
 fn counts(counts: &Counts) -> Map<String, Value> {
     let pairs: [(&str, Value); 9] = [
         ("discovered", counts.discovered.into()),
@@ -253,6 +308,7 @@ pub(crate) mod tests {
             fetched: true,
             listed_whole: None,
             listed: None,
+            requeued_at: None,
         }
     }
 

@@ -37,6 +37,12 @@ pub fn span(ms: u64) -> String {
     }
 }
 
+/// How long ago, for people: the two largest units.
+pub fn age(ms: u64) -> String {
+    let hours = ms / 3_600_000;
+    if hours < 24 { span(ms) } else { format!("{} d {} h", hours / 24, hours % 24) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,5 +63,6 @@ mod tests {
             [span(7), span(1_250), span(125_000), span(7_260_000)],
             ["7 ms", "1.2 s", "2 min 5 s", "2 h 1 min"]
         );
+        assert_eq!([age(7_260_000), age(90_000_000)], ["2 h 1 min", "1 d 1 h"]);
     }
 }

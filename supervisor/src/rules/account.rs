@@ -67,7 +67,7 @@ fn known(old: &Record, change: &Change, at: Millis) -> Option<Record> {
             written(old, *state, facts, in_sink, fault.as_deref(), at)
         }
         Change::Same { stat } => same(old, *stat),
-        Change::Requeued => Some(requeued(old)),
+        Change::Requeued { by_hand } => Some(requeued(old, *by_hand, at)),
         Change::Unwritten => unwritten(old),
         Change::PutBack => put_back(old),
         Change::Lost { stage, alone, settle } => lost(old, *stage, *alone, *settle, at),
@@ -115,6 +115,7 @@ fn first_sight(event: &Event, seen: &Seen) -> Record {
         task: Some(Task::Carry),
         listed_whole: None,
         listed: None,
+        requeued_at: None,
     };
     list(&mut new, seen);
     match &seen.fault {
@@ -320,8 +321,11 @@ fn written(
     Some(new)
 }
 
-fn requeued(old: &Record) -> Record {
+fn requeued(old: &Record, by_hand: bool, at: Millis) -> Record {
     let mut new = old.clone();
+    if by_hand {
+        new.requeued_at = Some(at);
+    }
     start_anew(&mut new);
     queue(&mut new, Task::Carry);
     new

@@ -114,7 +114,7 @@ fn situations() -> Vec<(&'static str, Record)> {
         ("suspect", after(&[seen(1), started(), written(State::Suspect)])),
         ("retrying", after(&[seen(1), started(), failed(LATER)])),
         ("quarantined", after(&[seen(1), started(), failed(CORRUPT)])),
-        ("stale", with(&[Change::Requeued, started(), failed(CORRUPT)])),
+        ("stale", with(&[Change::Requeued { by_hand: false }, started(), failed(CORRUPT)])),
         ("excluded", after(&[refused(1, Kind::PolicyPath, None)])),
         ("deleted", after(&[seen(1), Change::Gone])),
         ("to write", with(&[Change::Unwritten])),
@@ -158,7 +158,7 @@ fn every_change_in_every_situation() {
         ("rejected", rejected()),
         ("gone", Change::Gone),
         ("left", Change::Left),
-        ("requeued", Change::Requeued),
+        ("requeued", Change::Requeued { by_hand: false }),
         ("unwritten", Change::Unwritten),
         ("put back", Change::PutBack),
         ("lost", lost(false)),
@@ -211,9 +211,14 @@ fn every_change_in_every_situation() {
 
 #[test]
 fn without_a_record_only_a_sighting_says_anything() {
-    for change in
-        [started(), failed(LATER), written(State::Indexed), Change::Gone, Change::Left, Change::Requeued]
-    {
+    for change in [
+        started(),
+        failed(LATER),
+        written(State::Indexed),
+        Change::Gone,
+        Change::Left,
+        Change::Requeued { by_hand: false },
+    ] {
         assert_eq!(step(None, change), None);
     }
     let new = after(&[seen(1)]);
@@ -246,8 +251,14 @@ fn attempts_are_counted_at_their_start_and_uncounted_when_put_back() {
 
 #[test]
 fn a_failure_keeps_what_is_in_the_sink_and_its_first_time() {
-    let mut record =
-        after(&[seen(1), started(), written(State::Indexed), Change::Requeued, started(), failed(LATER)]);
+    let mut record = after(&[
+        seen(1),
+        started(),
+        written(State::Indexed),
+        Change::Requeued { by_hand: false },
+        started(),
+        failed(LATER),
+    ]);
     assert_eq!(record.in_sink, Some(sink(b"v1", State::Indexed)));
     assert_eq!((record.kind, record.class), (Some(Kind::ParseMalformed), Some(Class::Corrupt)));
     assert_eq!((record.first_failed, record.next_attempt), (Some(NOW), Some(9_000)));
@@ -367,7 +378,7 @@ fn only_a_death_while_alone_counts_as_a_crash() {
         Change::Lost { stage: Stage::Extract, alone: true, settle: Settle::Quarantine { why: Why::GaveUp } };
     let poison = after(&[seen(1), started(), poison]);
     assert_eq!((poison.state, poison.why), (State::Quarantined, Some(Why::GaveUp)));
-    let requeued = step(Some(&poison), Change::Requeued).unwrap();
+    let requeued = step(Some(&poison), Change::Requeued { by_hand: false }).unwrap();
     assert_eq!((requeued.attempts, requeued.crashes, requeued.alone), (0, 0, false));
     let survived = after(&[seen(1), started(), lost(false), started(), written(State::Indexed)]);
     assert!(!survived.alone);

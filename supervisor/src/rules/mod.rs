@@ -21,3 +21,5 @@ pub mod check;
 pub mod policy;
 
 pub mod budget;
+
+pub mod versions;

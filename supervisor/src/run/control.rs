@@ -1,6 +1,6 @@
 //! The operator's control socket, `control.sock` in the state folder: one line of JSON asks, one line answers.
 //!
-//! It never steers by itself: what an answer says is the caller's. The folder is the user's alone (0700), so whoever can
+//! It never steers by itself: what an answer says, and what follows from an order, is the caller's. The folder is the user's alone (0700), so whoever can
 //! connect may ask. The address of a socket holds 108 bytes, the path of a state folder may be longer: both sides go by way
 //! of a descriptor of the folder, `/proc/self/fd/N/control.sock`. Only the holder of the folder's lock serves, so whatever
 //! bears that name before is left over from a dead run and is replaced.
@@ -39,6 +39,12 @@ const CLIENTS_MAX: usize = 8;
 pub enum Query {
     /// Where the run stands.
     Status,
+    /// To take up nothing new.
+    Pause,
+    /// To go on after a pause.
+    Resume,
+    /// To finish what is in flight, and end.
+    Drain,
 }
 
 /// Serves until it is dropped; then the socket is gone.

@@ -212,7 +212,7 @@ impl Desk {
     /// What the sink should hold goes there again, from its kept text. Where that is lost, the document is carried again.
     pub async fn write_again(&self, record: &Record, texts: Option<String>) -> Result<(), RunError> {
         let (Some(in_sink), Some(text)) = (&record.in_sink, texts) else {
-            let event = self.event(record.id, Some(record.revision), Change::Requeued);
+            let event = self.event(record.id, Some(record.revision), Change::Requeued { by_hand: false });
             self.record(vec![event]).await?;
             return Ok(());
         };

@@ -15,6 +15,18 @@ pub enum Order {
     Abandon,
 }
 
+impl Order {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Order::Go => "go",
+            Order::Pause => "pause",
+            Order::Stop => "drain",
+            Order::Abandon => "abandon",
+        }
+    }
+}
+
 /// The order of the moment; cheap to clone. A run that was told to stop stays told.
 #[derive(Debug, Clone)]
 pub struct Orders {
@@ -37,6 +49,11 @@ impl Orders {
             }
             changes
         });
+    }
+
+    /// The order of the moment.
+    pub fn now(&self) -> Order {
+        *self.sender.borrow()
     }
 
     /// Whether to stop.

@@ -7,7 +7,7 @@ mod extractors;
 mod read;
 mod reference;
 mod section;
-mod units;
+pub(crate) mod units;
 
 pub use extractors::{Command, Engine, Extractor, OutputKind, Recognise};
 pub use reference::reference;

@@ -4,7 +4,7 @@
 //! mistaken for one another too easily.
 
 /// What is allowed where a size is wanted.
-pub(super) const SIZE_ALLOWED: &str = "a size such as `512MiB`, `1.5GiB`, `2GB` or a number of bytes";
+pub(crate) const SIZE_ALLOWED: &str = "a size such as `512MiB`, `1.5GiB`, `2GB` or a number of bytes";
 /// What is allowed where a time is wanted.
 pub(super) const TIME_ALLOWED: &str =
     "a time with its unit such as `250ms`, `30s`, `5m`, `6h`, `1h30m` or `90d`";
@@ -26,7 +26,7 @@ const TIMES: &[(&str, u64)] =
     &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000), ("w", 7 * 86_400_000)];
 
 /// Bytes, or `None` for what is no size or does not fit.
-pub(super) fn size(text: &str) -> Option<u64> {
+pub(crate) fn size(text: &str) -> Option<u64> {
     let (number, unit) = split(text.trim())?;
     if unit.is_empty() {
         return number.parse().ok();

@@ -142,7 +142,7 @@ fn due_is_in_order_and_an_attempt_takes_it_out_until_it_is_due_again() {
     );
     assert_eq!(due(0), [(2, "a".to_owned())]);
     // A person's word makes it due behind everything that a run may have read already.
-    append(&library.ledger, vec![event(b, 5, Change::Requeued)]);
+    append(&library.ledger, vec![event(b, 5, Change::Requeued { by_hand: false })]);
     assert_eq!(due(2), [(7, "b".to_owned())]);
 }
 
@@ -293,7 +293,7 @@ fn failures_are_clustered_with_an_example() {
     library.add("b", vec![started(), failed(Kind::CrashSegv, PERMANENT)]);
     library.add("c", vec![started(), failed(Kind::TimeWall, Settle::Retry { next_attempt: None })]);
     library.add("d", vec![started(), written(b"d", State::Indexed)]);
-    library.add("e", vec![started(), failed(Kind::TimeWall, PERMANENT), Change::Requeued]);
+    library.add("e", vec![started(), failed(Kind::TimeWall, PERMANENT), Change::Requeued { by_hand: false }]);
     let clusters = library.reader.clusters(&[library.share.id]).unwrap();
     assert_eq!(clusters.len(), 2);
     assert_eq!(
@@ -346,7 +346,7 @@ fn the_history_has_every_attempt_with_every_key() {
                 Change::PutBack,
                 started(),
                 written(b"a", State::Indexed),
-                Change::Requeued,
+                Change::Requeued { by_hand: false },
                 started(),
             ],
         )
