@@ -83,7 +83,7 @@ fn named(common: &Common, path: &Path) -> Result<Named, CliError> {
 }
 
 /// Lossless: bytes that are no UTF-8 are escaped.
-fn name_of(root: &Path) -> String {
+pub(super) fn name_of(root: &Path) -> String {
     use std::os::unix::ffi::OsStrExt;
     match root.to_str() {
         Some(name) => name.to_owned(),

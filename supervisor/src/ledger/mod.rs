@@ -16,6 +16,7 @@ mod post;
 mod reader;
 mod reader_choice;
 mod reader_status;
+mod reconcile;
 mod record;
 mod row;
 mod schema;

@@ -23,3 +23,5 @@ pub mod policy;
 pub mod budget;
 
 pub mod versions;
+
+pub mod reconcile;

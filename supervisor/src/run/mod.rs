@@ -10,6 +10,7 @@ pub mod desk;
 mod machine;
 mod orders;
 mod readers;
+pub mod reconcile;
 mod recover;
 mod watch;
 pub mod writer;

@@ -10,7 +10,8 @@ pub use super::snippet::snippet;
 use super::query::{Part, parts};
 use super::words::Words;
 use super::{Batch, Entry, NotTaken, SinkError};
-use shared::DocumentId;
+use crate::rules::reconcile::mark;
+use shared::{ContentHash, DocumentId};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use tantivy::collector::TopDocs;
@@ -159,9 +160,9 @@ impl Drop for Embedded {
 
 /// The index, open for searching, also while a run writes.
 pub struct Search {
-    folder: PathBuf,
-    reader: IndexReader,
-    fields: Fields,
+    pub(super) folder: PathBuf,
+    pub(super) reader: IndexReader,
+    pub(super) fields: Fields,
 }
 
 impl fmt::Debug for Search {
@@ -233,9 +234,10 @@ impl Search {
 
 /// The fields of the index.
 #[derive(Debug, Clone, Copy)]
-struct Fields {
-    id: Field,
+pub(super) struct Fields {
+    pub(super) id: Field,
     state: Field,
+    text: Field,
     title: Field,
     path: Field,
     body: Field,
@@ -249,6 +251,8 @@ fn schema() -> Schema {
     let mut schema = Schema::builder();
     schema.add_text_field("id", STRING | STORED);
     schema.add_text_field("state", STRING | STORED | FAST);
+    // The mark of the text, so that a comparison can tell whether it is another one.
+    schema.add_u64_field("text", FAST);
     schema.add_text_field("title", words.clone());
     schema.add_text_field("path", words.clone());
     schema.add_text_field("body", words);
@@ -261,6 +265,7 @@ impl Fields {
         Fields {
             id: field("id"),
             state: field("state"),
+            text: field("text"),
             title: field("title"),
             path: field("path"),
             body: field("body"),
@@ -279,6 +284,7 @@ impl Fields {
         let mut document = TantivyDocument::default();
         document.add_text(self.id, entry.id.to_string());
         document.add_text(self.state, entry.state.name());
+        document.add_u64(self.text, mark(ContentHash::of(entry.text.as_bytes())));
         if let Some(title) = &entry.title {
             document.add_text(self.title, title);
         }
@@ -422,7 +428,7 @@ fn manual_reader(index: &Index) -> tantivy::Result<IndexReader> {
     index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()
 }
 
-fn sink_error(folder: &Path, error: &TantivyError) -> SinkError {
+pub(super) fn sink_error(folder: &Path, error: &TantivyError) -> SinkError {
     match io_behind(error) {
         Some(io) => {
             let copy = io.raw_os_error().map_or_else(

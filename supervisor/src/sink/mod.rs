@@ -3,6 +3,7 @@
 //! The sinks know nothing of the ledger: what must be written again after damage is the caller's to say.
 
 pub mod embedded;
+mod held;
 mod query;
 mod snippet;
 pub mod texts;

@@ -135,6 +135,21 @@ impl Texts {
         }
     }
 
+    /// The hashes of all that is kept, in their order: those behind `last`, `limit` of them at most.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn hashes(&self, last: Option<ContentHash>, limit: usize) -> Result<Vec<ContentHash>, SinkError> {
+        let last = last.map(|hash| hash.0.to_vec()).unwrap_or_default();
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.connection
+            .prepare_cached("SELECT hash FROM texts WHERE hash > ?1 ORDER BY hash LIMIT ?2")
+            .and_then(|mut select| {
+                select.query_map((last, limit), |row| row.get(0).map(ContentHash))?.collect()
+            })
+            .map_err(|error| sink_error(&self.path, &error))
+    }
+
     /// Forgets these. What is not there is forgotten already.
     ///
     /// # Errors

@@ -34,7 +34,7 @@ pub(super) fn fault(stage: Stage, errno: Errno, act: &str) -> Fault {
 }
 
 /// What a listing compares.
-pub(super) fn stat_of(stat: &FileStat) -> Stat {
+pub(crate) fn stat_of(stat: &FileStat) -> Stat {
     Stat {
         size: u64::try_from(stat.st_size).unwrap_or(0),
         mtime_ns: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),

@@ -5,3 +5,5 @@ pub mod fetch;
 pub mod folder;
 mod open;
 mod readers;
+
+pub(crate) use errno::stat_of;
