@@ -6,9 +6,9 @@ use super::{CliError, Common, Exit, Outcome, open};
 use crate::ledger::{LedgerError, Reader};
 use crate::report::style::{count, safe};
 use crate::report::{Printer, json};
+use crate::rules::reconcile::DriftKind;
 use crate::run::RunError;
 use crate::run::reconcile::{Compared, Drift, Plan, reconcile};
-use crate::rules::reconcile::DriftKind;
 use serde_json::{Map, Value, json};
 use std::io;
 use std::ops::ControlFlow;
@@ -47,7 +47,8 @@ fn sources(common: &Common, given: &[String]) -> Result<(Vec<String>, bool), Cli
     for word in given {
         let folder = std::path::Path::new(word).canonicalize().ok();
         let of_folder = folder.map(|folder| super::run::name_of(&folder));
-        let name = known.iter().find(|source| source.name == *word || Some(&source.name) == of_folder.as_ref());
+        let name =
+            known.iter().find(|source| source.name == *word || Some(&source.name) == of_folder.as_ref());
         match name {
             Some(source) => names.push(source.name.clone()),
             None => open::known_source(&reader, word)?,
@@ -59,7 +60,11 @@ fn sources(common: &Common, given: &[String]) -> Result<(Vec<String>, bool), Cli
 fn refused(error: RunError) -> CliError {
     let is_on = matches!(error, RunError::Ledger(LedgerError::Locked { .. }));
     let error = CliError::from(error);
-    if is_on { error.hint("what a live run is changing cannot be compared: reconcile when it has ended") } else { error }
+    if is_on {
+        error.hint("what a live run is changing cannot be compared: reconcile when it has ended")
+    } else {
+        error
+    }
 }
 
 struct Drifts<'a> {

@@ -73,7 +73,8 @@ impl Reader {
 }
 
 fn claim(row: &Row<'_>) -> rusqlite::Result<Claim> {
-    let known = |column| word(row, column, State::named)?.ok_or_else(|| damaged(column, FromSqlError::InvalidType));
+    let known =
+        |column| word(row, column, State::named)?.ok_or_else(|| damaged(column, FromSqlError::InvalidType));
     Ok(Claim {
         id: DocumentId(row.get(0)?),
         source: SourceId(row.get(1)?),

@@ -1,6 +1,7 @@
 //! What a person or a program gets to see. Everything here turns values into text; it decides nothing, and only
 //! [`printer`] writes.
 
+pub mod advice;
 pub mod csv;
 pub mod json;
 pub mod printer;

@@ -1,5 +1,6 @@
 //! One document for people: what it is, where it stands and why, and every attempt with its evidence.
 
+use super::advice::advice;
 use super::style::{grouped, safe};
 use super::time::{local, span};
 use crate::ledger::{Attempt, Record};
@@ -12,6 +13,9 @@ pub fn show(source: &str, record: &Record, history: &[Attempt], zone: &TimeZone)
     let mut page = Page::default();
     what(&mut page, source, record, zone);
     standing(&mut page, record, zone);
+    page.section("What to do");
+    page.text.push_str("\n  ");
+    page.text.push_str(&safe(&advice(record, zone)));
     if let Some(text) = &record.text {
         page.section("Text");
         page.row("characters", Some(grouped(text.chars)));
@@ -67,17 +71,7 @@ fn standing(page: &mut Page, record: &Record, zone: &TimeZone) {
             format!("{}, as {}{stale}", in_sink.sink, in_sink.state)
         }),
     );
-    page.row(
-        "cost",
-        record.usage.map(|usage| {
-            format!(
-                "{} wall, {} CPU, {} KiB at most",
-                span(usage.wall_ms),
-                span(usage.cpu_ms),
-                grouped(usage.peak_rss_kib)
-            )
-        }),
-    );
+    page.row("cost", cost(&serde_json::to_value(record.usage).unwrap_or_default()));
 }
 
 /// Whether what can be found of a document is not what its newest bytes say.
@@ -87,7 +81,7 @@ pub fn is_stale(record: &Record) -> bool {
     !current || record.in_sink.as_ref().is_none_or(|in_sink| in_sink.sha256 != record.sha256)
 }
 
-/// What its evidence has in common with that of the record, `told`, is not said again.
+/// Where its evidence is all that of the record, `told`, it is not said again.
 fn attempt(page: &mut Page, attempt: &Attempt, told: &Value, zone: &TimeZone) {
     let word = |key: &str| attempt[key].as_str().map(str::to_owned);
     let time = |key: &str| {
@@ -104,11 +98,31 @@ fn attempt(page: &mut Page, attempt: &Attempt, told: &Value, zone: &TimeZone) {
         Some(word("kind").map_or_else(|| "no fault".to_owned(), |kind| format!("{kind}{class}"))),
     );
     page.row("message", word("message"));
-    for (key, value) in attempt["evidence"].as_object().into_iter().flatten() {
-        if key != "metadata" && value != &told[key] {
-            page.field(key, value);
-        }
+    let versions = attempt["pipeline"].as_object().into_iter().flatten();
+    let versions: Vec<String> = versions
+        .map(|(stage, version)| format!("{stage} {}", version.as_str().unwrap_or_default()))
+        .collect();
+    page.row("made with", (!versions.is_empty()).then(|| versions.join(", ")));
+    page.row("cost", cost(&attempt["usage"]));
+    let evidence = attempt["evidence"].as_object().into_iter().flatten();
+    let evidence: Vec<_> = evidence.filter(|(key, _)| *key != "metadata").collect();
+    if !evidence.is_empty() && evidence.iter().all(|(key, value)| *value == &told[*key]) {
+        page.row("evidence", Some("as above".to_owned()));
+        return;
     }
+    for (key, value) in evidence {
+        page.field(key, value);
+    }
+}
+
+fn cost(usage: &Value) -> Option<String> {
+    let usage: crate::ledger::Usage = serde_json::from_value(usage.clone()).ok()?;
+    Some(format!(
+        "{} wall, {} CPU, {} KiB at most",
+        span(usage.wall_ms),
+        span(usage.cpu_ms),
+        grouped(usage.peak_rss_kib)
+    ))
 }
 
 /// A value in words; `None` where it says nothing.
@@ -178,9 +192,13 @@ mod tests {
 
     #[test]
     fn a_document_is_told_in_sections() {
-        let history = [json!({"attempt": 1, "stage": "extract", "kind": "crash.segv", "class": "permanent",
+        let history = [
+            json!({"attempt": 1, "stage": "extract", "kind": "crash.segv", "class": "permanent",
             "message": "it \u{1b}died", "started": "2023-11-14T22:13:20.000Z", "ended": null,
-            "evidence": {"signal": "SIGSEGV", "layers": ["rlimits", "cgroup"]}})];
+            "pipeline": {"extract": "pdf-1"}, "usage": {"wall_ms": 5, "cpu_ms": 4, "peak_rss_kib": 999},
+            "evidence": {"signal": "SIGSEGV", "layers": ["rlimits", "cgroup"]}}),
+            json!({"attempt": 2, "stage": "extract", "evidence": {"signal": "SIGSEGV", "place": "a.rs:1"}}),
+        ];
         let record = sample();
         let id = record.id.to_string();
         let container = record.parent.unwrap().to_string();
@@ -212,6 +230,9 @@ State
   in the sink   embedded, as indexed (stale: of earlier bytes)
   cost          5 ms wall, 4 ms CPU, 999 KiB at most
 
+What to do
+  It waits for another version of its extractor: the same bytes would fail in the same way again. `lazaret retry --id {}` tries all the same.
+
 Text
   characters    10
   words         2
@@ -227,7 +248,17 @@ Attempt 1
   stage         extract
   outcome       crash.segv (permanent)
   message       it \\u{{1b}}died
-  layers        rlimits, cgroup"
+  made with     extract pdf-1
+  cost          5 ms wall, 4 ms CPU, 999 KiB at most
+  signal        SIGSEGV
+  layers        rlimits, cgroup
+
+Attempt 2
+  ended         not yet
+  stage         extract
+  outcome       no fault
+  evidence      as above",
+                id.get(..8).unwrap()
             )
         );
     }

@@ -187,7 +187,9 @@ impl<C: Keyed, E, I: Iterator<Item = Result<C, E>>> Merge<I> {
     {
         let key = held.key();
         let mut is_claimed = false;
-        while let Some(claim) = self.claims.next_if(|claim| claim.as_ref().map_or(true, |claim| claim.key() <= key)) {
+        while let Some(claim) =
+            self.claims.next_if(|claim| claim.as_ref().map_or(true, |claim| claim.key() <= key))
+        {
             let claim = claim?;
             if claim.key() == key {
                 is_claimed = true;

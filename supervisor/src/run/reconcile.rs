@@ -180,13 +180,17 @@ impl Comparison<'_> {
             (Change::Seen(seen), _) => seen.stat,
             _ => None,
         };
-        let Some((kind, repair)) = reconcile::listed(&event.change, known.as_ref(), now) else { return Ok(()) };
+        let Some((kind, repair)) = reconcile::listed(&event.change, known.as_ref(), now) else {
+            return Ok(());
+        };
         let detail = match kind {
             DriftKind::Unrecorded => match fault_of(&event.change) {
                 Some(fault) => format!("the ledger does not have it; it would be {}", fault.kind),
                 None => "the ledger does not have it".to_owned(),
             },
-            DriftKind::Unlistable => fault_of(&event.change).map_or(String::new(), |fault| fault.message.clone()),
+            DriftKind::Unlistable => {
+                fault_of(&event.change).map_or(String::new(), |fault| fault.message.clone())
+            }
             DriftKind::Vanished => {
                 let state = known.as_ref().map_or("", |known| known.state.name());
                 format!("the source does not have it; the ledger has it as {state}")
@@ -232,7 +236,9 @@ impl Comparison<'_> {
             Met::Both(_, Held { text: None, .. }) => "the index has it more than once".to_owned(),
             Met::Both(..) => "the index has another text of it".to_owned(),
             Met::Held(_) => match &record {
-                Some(record) => format!("the index has a text of it; for the ledger it is {} and has none", record.state),
+                Some(record) => {
+                    format!("the index has a text of it; for the ledger it is {} and has none", record.state)
+                }
                 None => "the index has a text of it; the ledger has no such document".to_owned(),
             },
         };
@@ -271,7 +277,8 @@ impl Comparison<'_> {
                 if record.as_ref().is_some_and(|record| !self.meant.contains(&record.source)) {
                     return Ok(());
                 }
-                let detail = format!("its text {} is not kept; `lazaret reprocess --id` makes it anew", of.text);
+                let detail =
+                    format!("its text {} is not kept; `lazaret reprocess --id` makes it anew", of.text);
                 self.found(kind, of.id, record.as_ref(), detail, false)
             }
             Met::Held(hash) => {
@@ -285,7 +292,14 @@ impl Comparison<'_> {
     fn books(&mut self) -> Result<(), RunError> {
         for difference in self.reader.books()?.differences {
             let kind = DriftKind::Unbalanced;
-            self.tell(Drift { kind, source: None, path: None, id: None, detail: difference, repaired: false })?;
+            self.tell(Drift {
+                kind,
+                source: None,
+                path: None,
+                id: None,
+                detail: difference,
+                repaired: false,
+            })?;
         }
         Ok(())
     }
