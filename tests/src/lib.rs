@@ -63,11 +63,11 @@ impl Scratch {
         path
     }
 
-    /// The program with these words, and the settings where it is `run` or `extract`.
+    /// The program with these words, and the settings where it takes them.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(self.programs.lazaret);
         command.args(words).arg("--state").arg(self.state());
-        if matches!(words.first(), Some(&("run" | "extract" | "doctor"))) {
+        if matches!(words.first(), Some(&("run" | "extract" | "doctor" | "reconcile"))) {
             command.arg("--set").arg(format!("cage.worker='{}'", self.programs.worker));
             for setting in &self.settings {
                 command.arg("--set").arg(setting);

@@ -240,22 +240,19 @@ fn told(counted: &Counted, args: &RequeueArgs, beside: bool, printer: &mut Print
     let mut line = count(requeued, "document", "documents");
     line.push_str(if args.dry_run { " would be requeued" } else { " requeued" });
     if shared > 0 {
-        line.push_str(&format_shared(shared));
+        line.push_str(&for_sharing(shared));
     }
     if moved_on > 0 {
         line.push_str(&["; ", &grouped(moved_on), " had moved on meanwhile"].concat());
     }
     if requeued > 0 && !args.dry_run {
-        line.push_str(if beside {
-            "; the run that is on takes them"
-        } else {
-            "; the next `lazaret run` takes them"
-        });
+        line.push_str(if beside { "; the run that is on takes " } else { "; the next `lazaret run` takes " });
+        line.push_str(if requeued == 1 { "it" } else { "them" });
     }
     printer.line(&line)?;
     Ok(())
 }
 
-fn format_shared(shared: u64) -> String {
+fn for_sharing(shared: u64) -> String {
     format!(", {} of them for sharing a result with one that is meant", grouped(shared))
 }

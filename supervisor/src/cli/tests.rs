@@ -157,13 +157,72 @@ fn the_text_is_printed_and_found() {
     assert_eq!(nothing, (0, String::new(), "nothing found\n".to_owned()));
 }
 
+/// A second document, `copy.pdf`, for which the result of the first was used.
+fn with_a_copy() -> (tempfile::TempDir, std::path::PathBuf) {
+    let (base, state, maker) = state();
+    let ledger = Ledger::open(&state).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let source = runtime.block_on(ledger.handle().source("docs", Path::new("/srv/docs"))).unwrap();
+    let copy = DocumentId::derive("docs", &Identity::item(b"copy.pdf"));
+    let sha256 = Some(ContentHash::of(b"bytes"));
+    let in_sink = InSink {
+        sink: "embedded".to_owned(),
+        sha256,
+        pipeline: Pipeline::new(),
+        text: ContentHash::of(TEXT.as_bytes()),
+        state: State::Indexed,
+    };
+    let facts = Box::new(Facts { sha256, same_as: Some(maker), ..Facts::default() });
+    let stat = crate::ledger::Stat { size: 5, mtime_ns: 0, ctime_ns: 0, dev: 0, ino: 7 };
+    let mut events = vec![event(copy, 0, seen(source.id, "copy.pdf"))];
+    if let Change::Seen(seen) = &mut events[0].change {
+        seen.stat = Some(stat);
+    }
+    events.push(event(copy, 1, Change::Written { state: State::Indexed, facts, in_sink, fault: None }));
+    // The first one, too, is a file that a listing saw.
+    events.push(Event { expects: None, ..event(maker, 0, Change::Touched { stat }) });
+    ledger.handle().append_blocking(events, Durability::Synced).unwrap();
+    ledger.close().unwrap();
+    (base, state)
+}
+
+#[test]
+fn what_shares_a_result_is_requeued_together() {
+    for path in ["a.pdf", "copy.pdf", "{a,copy}.pdf"] {
+        let (_base, state) = with_a_copy();
+        let (code, out, _) =
+            lazaret(&state, &["reprocess", "--path", path, "--dry-run", "--format", "jsonl"]);
+        assert_eq!((code, out.lines().count()), (0, 2), "{path}");
+        let (code, out, _) = lazaret(&state, &["reprocess", "--path", path]);
+        let expected = "2 documents requeued, 1 of them for sharing a result with one that is meant; \
+                        the next `lazaret run` takes them\n";
+        assert_eq!((code, out.as_str()), (0, expected), "{path}");
+        let (_, out, _) = lazaret(&state, &["status", "--format", "json"]);
+        let status: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((&status["total"]["pending"], &status["balanced"]), (&3.into(), &true.into()));
+        let (_, out, _) = lazaret(&state, &["show", "copy.pdf", "--format", "json"]);
+        let shown: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(shown["state"], "pending");
+    }
+}
+
 #[test]
 fn without_a_ledger_nothing_is_made() {
     let base = tempfile::tempdir().unwrap();
     let state = base.path().join("none");
-    for words in
-        [&["status"][..], &["list"], &["show", "a"], &["text", "a"], &["search", "a"], &["ctl", "status"]]
-    {
+    for words in [
+        &["status"][..],
+        &["list"],
+        &["show", "a"],
+        &["text", "a"],
+        &["search", "a"],
+        &["ctl", "status"],
+        &["ctl", "drain"],
+        &["retry", "--all"],
+        &["reprocess", "--all", "--dry-run"],
+        &["reconcile"],
+        &["reconcile", "--repair"],
+    ] {
         let (code, out, err) = lazaret(&state, words);
         assert_eq!((code, out.as_str()), (1, ""), "{words:?}");
         assert!(err.starts_with("error: "), "{err}");

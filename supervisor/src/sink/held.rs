@@ -100,3 +100,70 @@ impl<'a> Segment<'a> {
         Ok(State::named(&word))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::reconcile::mark;
+    use crate::sink::embedded::Embedded;
+    use crate::sink::{Batch, Entry};
+    use shared::{ContentHash, Identity};
+
+    fn id(n: u8) -> DocumentId {
+        DocumentId::derive("s", &Identity::item(&[n]))
+    }
+
+    fn entry(n: u8, text: &str, state: State) -> Entry {
+        Entry { id: id(n), title: None, path: "a".to_owned(), state, text: text.into() }
+    }
+
+    fn expected(n: u8, text: &str, state: State) -> Held {
+        Held { id: id(n), text: Some(mark(ContentHash::of(text.as_bytes()))), state: Some(state) }
+    }
+
+    fn held(state: &std::path::Path) -> Vec<Held> {
+        let mut all = Vec::new();
+        let search = Search::open(state).unwrap().unwrap();
+        search
+            .held(&mut |held| -> Result<(), SinkError> {
+                all.push(held);
+                Ok(())
+            })
+            .unwrap();
+        all
+    }
+
+    #[test]
+    fn all_segments_are_told_as_one_by_id_without_what_was_removed() {
+        let state = tempfile::tempdir().unwrap();
+        let (mut index, _) = Embedded::open(state.path()).unwrap();
+        assert_eq!(held(state.path()), []);
+        for n in [3, 1, 2, 5, 4] {
+            let writes = vec![entry(n, "old", State::Indexed), entry(n + 10, "more", State::Suspect)];
+            index.commit(&Batch { writes, removals: vec![] }).unwrap();
+        }
+        let writes = vec![entry(2, "new", State::Suspect)];
+        index.commit(&Batch { writes, removals: vec![id(4), id(13)] }).unwrap();
+        let mut all: Vec<Held> = [1, 3, 5].map(|n| expected(n, "old", State::Indexed)).into();
+        all.extend([11, 12, 14, 15].map(|n| expected(n, "more", State::Suspect)));
+        all.push(expected(2, "new", State::Suspect));
+        all.sort_by_key(|held| held.id);
+        assert_eq!(held(state.path()), all);
+    }
+
+    #[test]
+    fn the_first_error_ends_it() {
+        let state = tempfile::tempdir().unwrap();
+        let (mut index, _) = Embedded::open(state.path()).unwrap();
+        let writes = vec![entry(1, "a", State::Indexed), entry(2, "b", State::Indexed)];
+        index.commit(&Batch { writes, removals: vec![] }).unwrap();
+        let mut calls = 0;
+        let search = Search::open(state.path()).unwrap().unwrap();
+        let outcome = search.held(&mut |_| -> Result<(), SinkError> {
+            calls += 1;
+            Err(SinkError::Index { path: "x".into(), message: String::new() })
+        });
+        assert!(outcome.is_err());
+        assert_eq!(calls, 1);
+    }
+}

@@ -1,6 +1,7 @@
 //! The ledger as its callers see it. What an event does is told in `rules::account`; here it is stored, read, damaged
 //! and rebuilt.
 
+mod choice;
 mod opening;
 mod properties;
 mod reading;
