@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub mod faults;
 pub mod manifest;
+pub mod million;
 pub mod sys;
 
 /// The two programs under test: `env!("CARGO_BIN_EXE_lazaret-under-test")`, `env!("CARGO_BIN_EXE_worker-under-test")`.

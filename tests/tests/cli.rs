@@ -11,7 +11,8 @@ const PROGRAMS: Programs = Programs {
 };
 
 /// Rows of `show` that are another in each run.
-const CHANGING: [&str; 9] = [
+const CHANGING: [&str; 10] = [
+    "oldest failure",
     "modified",
     "first seen",
     "first failed",
@@ -38,7 +39,7 @@ fn over_the_fixtures() -> (Scratch, Said) {
 
 /// Without what is another in each run.
 fn steady(text: &str, scratch: &Scratch) -> String {
-    let rate = |line: &str| line.contains(" carried in ");
+    let rate = |line: &str| line.contains(" carried in ") || line.starts_with("Last run: ");
     let changing = |line: &str| {
         CHANGING.iter().any(|row| line.strip_prefix("  ").is_some_and(|rest| rest.starts_with(row)))
     };
@@ -97,8 +98,22 @@ const RECORD: [&str; 29] = [
 #[test]
 fn the_help_of_each_command() {
     let scratch = Scratch::new(PROGRAMS);
-    let commands =
-        ["", "run", "extract", "status", "list", "show", "text", "search", "ctl", "validate", "doctor"];
+    let commands = [
+        "",
+        "run",
+        "extract",
+        "status",
+        "list",
+        "show",
+        "text",
+        "search",
+        "retry",
+        "reprocess",
+        "reconcile",
+        "ctl",
+        "validate",
+        "doctor",
+    ];
     let mut out = String::new();
     for command in commands {
         let mut words: Vec<&str> = command.split_whitespace().collect();
@@ -125,6 +140,9 @@ fn what_a_person_reads_after_a_run() {
                 &["list", "--state-is", "quarantined"],
                 &["list", "--kind", "policy.depth"],
                 &["list", "--state-is", "deleted"],
+                &["list", "--path", "archives/**", "--state-is", "quarantined", "--limit", "1"],
+                &["reconcile"],
+                &["reprocess", "--path", "damaged/*", "--dry-run"],
                 &["show", "archives/one-bad-member.zip!/bad.txt"],
                 &["show", "damaged/cut.docx"],
                 &["show", "hostile/bomb.gz"],
@@ -132,6 +150,7 @@ fn what_a_person_reads_after_a_run() {
                 &["search", "barges", "\"the pilot boat\"", "--limit", "1"],
                 &["search", "zebra"],
                 &["search", "\" -"],
+                &["retry", "--kind", "parse.truncated"],
             ]
         )
     );
@@ -158,6 +177,11 @@ fn what_is_wrong_is_told_with_its_name_and_what_to_do() {
                 &["show"],
                 &["ctl", "stop"],
                 &["list", "--state-is", "fine"],
+                &["list", "--since", "soon"],
+                &["list", "--path", "["],
+                &["retry"],
+                &["retry", "--state-is", "indexed"],
+                &["reconcile", "x"],
                 &["list", "--source", "x"],
                 &["run", "--require-coverage", "2"],
                 &["run", &absent],
@@ -182,7 +206,16 @@ fn what_is_wrong_is_told_with_its_name_and_what_to_do() {
         "errors_without_a_ledger",
         transcript(
             &fresh,
-            &[&["status"], &["list"], &["show", "a"], &["text", "a"], &["search", "a"], &["ctl", "status"]]
+            &[
+                &["status"],
+                &["list"],
+                &["show", "a"],
+                &["text", "a"],
+                &["search", "a"],
+                &["ctl", "status"],
+                &["retry", "--all"],
+                &["reconcile"]
+            ]
         )
     );
     assert!(!fresh.state().exists(), "commands that only read create nothing");
@@ -211,7 +244,7 @@ fn programs_find_the_keys_of_the_contract() {
         assert_eq!(keys(record), RECORD);
     }
     let csv = scratch.call(&["list", "--format", "csv"]).ended(0).stdout;
-    assert_eq!(csv.lines().next(), Some(RECORD.join(",").as_str()));
+    assert_eq!(csv.split("\r\n").next(), Some(RECORD.join(",").as_str()));
     let shown = json(&["show", "damaged/cut.docx", "--format", "json"]);
     assert_eq!(keys(&shown), [&RECORD[..], &["history"]].concat());
     assert_eq!(
@@ -222,7 +255,8 @@ fn programs_find_the_keys_of_the_contract() {
     assert_eq!(keys(&shown["usage"]), ["wall_ms", "cpu_ms", "peak_rss_kib"]);
     assert_eq!(keys(&shown["in_sink"]), ["sink", "sha256", "pipeline"]);
     let status = json(&["status", "--format", "json"]);
-    assert_eq!(keys(&status), ["sources", "total", "balanced"]);
+    assert_eq!(keys(&status), ["sources", "total", "balanced", "breakers", "last_run"]);
+    assert_eq!(keys(&status["last_run"]), ["began", "ended", "outcome"]);
     let counts = [
         "discovered",
         "indexed",
@@ -234,7 +268,9 @@ fn programs_find_the_keys_of_the_contract() {
         "deleted",
         "coverage",
     ];
-    assert_eq!(keys(&status["sources"][0]), [&["name"][..], &counts].concat());
+    let standing = ["oldest_failure", "due_now", "next_due", "due"];
+    assert_eq!(keys(&status["sources"][0]), [&["name"][..], &counts, &standing].concat());
+    assert_eq!(keys(&status["sources"][0]["due"]), ["now", "within_hour", "within_day", "later"]);
     assert_eq!(keys(&status["total"]), counts);
     let hits = json(&["search", "barges", "--format", "json"]);
     assert_eq!(keys(&hits[0]), ["id", "source", "path", "state", "stale", "score", "snippet"]);

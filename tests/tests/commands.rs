@@ -104,7 +104,11 @@ fn every_filter_means_what_it_says() {
     assert_eq!(listed(&["--path", "**/*crash*"]), ["crash.txt", "sub/crash.txt"]);
     assert_eq!(listed(&["--path", "**/crash.txt", "--kind", "crash.abort"]), ["crash.txt"]);
     assert_eq!(listed(&["--format-is", "text"]), ["good.txt", "sub/deep/other.txt"]);
-    assert_eq!(listed(&["--version", &version]), ["good.txt", "hollow.txt", "sub/deep/other.txt"]);
+    let texts = listed(&["--version", &version, "--format-is", "text"]);
+    assert_eq!(texts, ["good.txt", "sub/deep/other.txt"]);
+    let extract = shown(&scratch, "good.txt")["pipeline"]["extract"].as_str().unwrap().to_owned();
+    let other = format!("extract={extract}");
+    assert_eq!(listed(&["--version", &version, "--version", &other]), texts);
     assert_eq!(listed(&["--version", &version, "--version", "extract=never"]), none);
     assert_eq!(listed(&["--hostile"]), ["hostile.txt"]);
     assert_eq!(listed(&["--damage", "transfer"]), none);

@@ -121,14 +121,14 @@ pub enum ListFormat {
 
 #[derive(Debug, ClapArgs)]
 pub struct ListArgs {
-    #[command(flatten)]
-    pub filter: FilterArgs,
     /// At most so many documents
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
     /// For people, or for programs
     #[arg(long, value_enum, default_value_t = ListFormat::Table)]
     pub format: ListFormat,
+    #[command(flatten)]
+    pub filter: FilterArgs,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -178,8 +178,6 @@ pub enum NamesFormat {
 
 #[derive(Debug, ClapArgs)]
 pub struct RequeueArgs {
-    #[command(flatten)]
-    pub filter: FilterArgs,
     /// All of them: needed where no filter is given
     #[arg(long)]
     pub all: bool,
@@ -189,6 +187,8 @@ pub struct RequeueArgs {
     /// For people, or for programs
     #[arg(long, value_enum, default_value_t = NamesFormat::Text)]
     pub format: NamesFormat,
+    #[command(flatten)]
+    pub filter: FilterArgs,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -199,11 +199,11 @@ pub struct RetryArgs {
 
 #[derive(Debug, ClapArgs)]
 pub struct ReprocessArgs {
-    #[command(flatten)]
-    pub requeue: RequeueArgs,
     /// Only what was made under a stage version that is no longer current
     #[arg(long)]
     pub stale: bool,
+    #[command(flatten)]
+    pub requeue: RequeueArgs,
 }
 
 /// How drift is printed.

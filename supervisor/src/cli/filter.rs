@@ -10,7 +10,8 @@ use globset::{GlobBuilder, GlobMatcher};
 use jiff::ZonedDateTime;
 use shared::{DocumentId, Format};
 
-/// Which documents are meant: those for which all that is given holds.
+/// Which documents are meant: those for which all that is given holds. To be flattened behind a command's own options: its
+/// heading holds for all that follow.
 #[derive(Debug, Clone, Default, ClapArgs)]
 #[command(next_help_heading = "Which documents")]
 pub struct FilterArgs {
@@ -23,7 +24,7 @@ pub struct FilterArgs {
     /// Only documents with a fault of this class
     #[arg(long, value_name = "CLASS")]
     pub class: Option<Class>,
-    /// Only documents with a fault of this kind
+    /// Only documents with a fault of this kind, such as `parse.encrypted`; `status` tells which there are
     #[arg(long, value_name = "KIND", hide_possible_values = true)]
     pub kind: Option<Kind>,
     /// Only documents with a fault of this stage

@@ -60,7 +60,7 @@ fn run(common: &Common, args: &RequeueArgs, wanted: &Wanted<'_>, printer: &mut P
     {
         let states: Vec<&str> = wanted.states.iter().map(|state| state.name()).collect();
         let message =
-            format!("`{}` concerns what is {}, never what is {state}", wanted.command, states.join(", "));
+            format!("`{}` concerns what is {}, never what is {state}", wanted.command, states.join(" or "));
         return Err(CliError::new(Cause::Usage, message));
     }
     let ledger = if args.dry_run { None } else { Some(Ledger::attach(&common.state)?) };
