@@ -27,8 +27,9 @@ Exit codes:
        doctor: a required layer is missing
   2    the command line or the settings are wrong
   3    completed, but the coverage asked for was not reached, the books do not
-       balance, or a breaker is open; extract: no text; doctor: degraded
-  130  interrupted and drained, by SIGINT
+       balance, or a breaker is open; reconcile: drift that is not repaired;
+       extract: no text; doctor: degraded
+  130  interrupted and drained, by SIGINT or `ctl drain`
   143  interrupted and drained, by SIGTERM";
 
 impl Exit {

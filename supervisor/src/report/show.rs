@@ -59,6 +59,7 @@ fn standing(page: &mut Page, record: &Record, zone: &TimeZone) {
     page.row("first seen", Some(local(record.first_seen, zone)));
     page.row("first failed", record.first_failed.map(|at| local(at, zone)));
     page.row("last attempt", record.last_attempt.map(|at| local(at, zone)));
+    page.row("requeued", record.requeued_at.map(|at| format!("by hand, {}", local(at, zone))));
     page.row("next attempt", record.next_attempt.map(|at| local(at, zone)));
     page.row("same as", record.same_as.map(|id| id.to_string()));
     let versions: Vec<String> =

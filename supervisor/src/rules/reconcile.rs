@@ -177,14 +177,11 @@ impl<C: Keyed, E, I: Iterator<Item = Result<C, E>>> Merge<I> {
     ///
     /// # Errors
     /// Those of the claims.
-    pub fn held<H: Keyed<Key = C::Key>>(
+    pub fn held<H: Keyed<Key = C::Key> + Clone>(
         &mut self,
         held: H,
         found: &mut dyn FnMut(Met<C, H>) -> Result<(), E>,
-    ) -> Result<(), E>
-    where
-        H: Clone,
-    {
+    ) -> Result<(), E> {
         let key = held.key();
         let mut is_claimed = false;
         while let Some(claim) =
