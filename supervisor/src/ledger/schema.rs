@@ -62,9 +62,12 @@ CREATE TABLE runs (
 
 /// What questions of a million records need.
 ///
+/// - `documents_retrying`: has the state, too, so that what is due is counted without a look at any row.
 /// - `documents_failed`: the oldest failure of a source, without a look at any row.
 /// - `documents_by_maker`: all that share the result that one document made.
 const V2: &str = "
+DROP INDEX documents_retrying;
+CREATE INDEX documents_retrying ON documents (source, next_attempt, state) WHERE state = 'retrying';
 CREATE INDEX documents_failed ON documents (source, json_extract(rest, '$.first_failed'))
     WHERE state IN ('retrying', 'quarantined');
 CREATE INDEX documents_by_maker ON documents (json_extract(rest, '$.same_as'))
