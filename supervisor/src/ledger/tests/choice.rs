@@ -99,6 +99,48 @@ fn a_walk_meets_each_once_in_the_order_of_first_sight_however_it_finds_them() {
 }
 
 #[test]
+fn what_an_index_finds_too_much_of_is_read_in_order() {
+    let shelf = shelf();
+    let paths: Vec<String> = (0..25).map(|n| format!("{:02}", n * 7 % 25)).collect();
+    for (n, path) in paths.iter().enumerate() {
+        shelf.add(path, vec![started(), if n == 3 { started() } else { corrupt() }]);
+    }
+    let kind = Filter { kind: Some(Kind::ParseMalformed), ..Filter::default() };
+    let mut expected: Vec<String> = paths.iter().filter(|path| **path != paths[3]).cloned().collect();
+    assert_eq!(shelf.walked(&kind, 4), expected);
+    expected.sort();
+    assert_eq!(shelf.listed(&kind), expected);
+    let state = Filter { state: Some(State::Quarantined), ..Filter::default() };
+    assert_eq!(shelf.listed(&state), expected);
+    let few = Filter { path: Some(glob("0*")), ..kind };
+    assert_eq!(shelf.listed(&few), expected[..10]);
+}
+
+#[test]
+fn what_the_sink_must_hold_comes_in_pieces_by_id_and_by_text() {
+    let shelf = shelf();
+    for n in 0..10 {
+        let bytes = [n % 4];
+        shelf.add(&n.to_string(), vec![started(), written(&bytes, State::Indexed)]);
+    }
+    shelf.add("failed", vec![started(), corrupt()]);
+    let leaving = shelf.add("leaving", vec![started(), written(b"x", State::Suspect), Change::Gone]);
+    let again = shelf.add("again", vec![started(), written(b"x", State::Suspect), Change::Unwritten]);
+    let claims: Vec<_> = shelf.reader.claims().map(Result::unwrap).collect();
+    assert_eq!(claims.len(), 12);
+    assert!(claims.is_sorted_by_key(|claim| claim.id));
+    for claim in &claims {
+        let record = shelf.reader.record(claim.id).unwrap().unwrap();
+        let in_sink = record.in_sink.unwrap();
+        assert_eq!((claim.text, claim.in_sink, claim.state), (in_sink.text, in_sink.state, record.state));
+        assert_eq!(claim.under_way, [leaving.id, again.id].contains(&claim.id));
+    }
+    let references: Vec<_> = shelf.reader.references().map(Result::unwrap).collect();
+    assert_eq!(references.len(), 12);
+    assert!(references.is_sorted_by_key(|of| (of.text, of.id)));
+}
+
+#[test]
 fn what_changes_behind_a_walk_is_not_met_again() {
     let shelf = shelf();
     for path in ["a", "b", "c"] {
