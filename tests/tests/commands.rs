@@ -352,7 +352,7 @@ fn status_tells_what_fails_since_when_and_what_is_due() {
     scratch.call(&["status", "--require-coverage", "0.51", "--format", "json"]).ended(3);
 }
 
-/// A state as a run leaves it, and then nine things go wrong.
+/// A state as a run leaves it, and then all kinds of things go wrong.
 struct Drifted {
     scratch: Scratch,
     stray: DocumentId,
@@ -364,7 +364,16 @@ fn text_id(scratch: &Scratch, path: &str) -> DocumentId {
 
 fn drifted() -> Drifted {
     let scratch = new();
-    for name in ["same.txt", "grown.txt", "gone.txt", "lost.txt", "altered.txt", "unkept.txt", "marked.txt"] {
+    for name in [
+        "same.txt",
+        "grown.txt",
+        "gone.txt",
+        "emptied.txt",
+        "lost.txt",
+        "altered.txt",
+        "unkept.txt",
+        "marked.txt",
+    ] {
         scratch.put(name, format!("Words of {name} about the harbour.\n"));
     }
     scratch.run().ended(0);
@@ -387,6 +396,7 @@ fn drifted() -> Drifted {
     texts.keep(&[(ContentHash::of(b"no one's"), "no one's")]).unwrap();
     drop(texts);
     scratch.put("new.txt", LETTER);
+    scratch.put("emptied.txt", "");
     scratch.put("grown.txt", "Words that have grown since.\n");
     std::fs::remove_file(scratch.source().join("gone.txt")).unwrap();
     Drifted { scratch, stray }
@@ -419,6 +429,7 @@ fn each_drift_is_found_by_name_repaired_where_it_can_be_and_gone() {
     let stray = stray.to_string();
     let with = |repaired: bool| {
         expected(&[
+            ("changed", "emptied.txt", false),
             ("changed", "grown.txt", false),
             ("missing_kept_text", "unkept.txt", false),
             ("missing_text", "altered.txt", repaired),
@@ -439,14 +450,15 @@ fn each_drift_is_found_by_name_repaired_where_it_can_be_and_gone() {
     let text = scratch.call(&["reconcile"]).ended(3).stdout;
     assert!(text.contains("unrecorded        new.txt: the ledger does not have it\n"), "{text}");
     assert!(text.ends_with(
-        "9 drifts: 1 unrecorded, 1 vanished, 1 changed, 3 missing_text, 1 missing_kept_text, 1 orphan_text, 1 orphan_kept_text\n"
+        "10 drifts: 1 unrecorded, 1 vanished, 2 changed, 3 missing_text, 1 missing_kept_text, 1 orphan_text, 1 orphan_kept_text\n"
     ), "{text}");
     let json = scratch.call(&["reconcile", "--format", "json"]).ended(3);
     let json: Value = serde_json::from_str(&json.stdout).expect("one object");
-    assert_eq!((&json["left"], &json["found"]["missing_text"]), (&9.into(), &3.into()));
+    assert_eq!((&json["left"], &json["found"]["missing_text"]), (&10.into(), &3.into()));
 
     assert_eq!(drifts(&reconcile(&["--repair"]).ended(3)), with(true));
     let left = expected(&[
+        ("changed", "emptied.txt", false),
         ("changed", "grown.txt", false),
         ("missing_kept_text", "unkept.txt", false),
         ("vanished", "gone.txt", false),
@@ -454,7 +466,7 @@ fn each_drift_is_found_by_name_repaired_where_it_can_be_and_gone() {
     assert_eq!(drifts(&reconcile(&[]).ended(3)), left);
     assert_eq!(scratch.list()["new.txt"]["state"], "pending");
     scratch.run().ended(0);
-    assert_eq!(drifts(&reconcile(&[]).ended(3)), left[1..2]);
+    assert_eq!(drifts(&reconcile(&[]).ended(3)), left[2..3]);
     let found = |word: &str| paths(&scratch.call(&["search", word, "--format", "jsonl"]).ended(0));
     assert_eq!(found("stray"), [""; 0]);
     assert_eq!(found("lost harbour"), ["lost.txt"]);

@@ -195,6 +195,9 @@ impl Comparison<'_> {
                 let state = known.as_ref().map_or("", |known| known.state.name());
                 format!("the source does not have it; the ledger has it as {state}")
             }
+            _ if event.change == Change::Gone => {
+                "it could not be read or was shut out, and now it is read".to_owned()
+            }
             _ => differences(known.as_ref().and_then(|known| known.stat), now)
                 .unwrap_or_else(|| "it was leaving, and is there".to_owned()),
         };
