@@ -23,8 +23,9 @@ impl Act {
     }
 }
 
-/// The limits that the page names, the language switched on, and one attempt for each document.
-pub const SETTINGS: [&str; 9] = [
+/// The limits that the page names, with no large lane beside them, the language switched on, and one attempt for each
+/// document.
+pub const SETTINGS: [&str; 14] = [
     "cage.faults=true",
     "limits.memory='64MiB'",
     "limits.cpu='2s'",
@@ -32,6 +33,11 @@ pub const SETTINGS: [&str; 9] = [
     "limits.wall='8s'",
     "limits.output='1MiB'",
     "limits.entries=10",
+    "limits.large.memory='64MiB'",
+    "limits.large.cpu='2s'",
+    "limits.large.stalled='1s'",
+    "limits.large.wall='8s'",
+    "limits.large.output='1MiB'",
     "retry.attempts=1",
     "children=2",
 ];

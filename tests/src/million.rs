@@ -84,7 +84,7 @@ fn behind(n: u64, at: Millis) -> Vec<Change> {
         }
         193 => vec![started, Change::PutBack],
         194 => vec![started, Change::Lost { stage: Stage::Extract, alone: false, settle: Settle::AtOnce }],
-        195 => vec![started, fetched, Change::Ready, written(n, None), Change::Requeued { by_hand: true }],
+        195 => vec![started, fetched, Change::Ready, written(n, None), Change::RequeuedByHand],
         196 => vec![started, fetched, Change::Ready, written(n, None), Change::Unwritten],
         197 => vec![started, fetched, Change::Ready, written(n, None), rejected()],
         198 => vec![rejected()],

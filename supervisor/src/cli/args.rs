@@ -86,6 +86,9 @@ pub struct RunArgs {
     /// Believe a listing that lost so many documents that a person has to confirm it
     #[arg(long)]
     pub accept_deletions: bool,
+    /// Wait for what is due later, and go on until nothing is
+    #[arg(long)]
+    pub until_settled: bool,
     /// How the summary is printed
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,

@@ -133,6 +133,7 @@ impl From<RunError> for CliError {
             RunError::Sink(error) => error.into(),
             RunError::Pool(error) => error.into(),
             RunError::Listing(_) => out.hint("nothing was deleted; run again when the source is back"),
+            RunError::Extractor(_) => out.hint("install it, or take its [[extractor]] out of the settings"),
             RunError::Spool { .. } => out.hint("make room, or name another state folder with `--state DIR`"),
             RunError::Deadline { .. } | RunError::Stalled { .. } => {
                 out.hint("what was in flight was put back; the next `lazaret run` goes on")

@@ -4,7 +4,8 @@ use super::args::{ExtractArgs, Format};
 use super::settings::settings;
 use super::{Cause, CliError, Common, Exit, Outcome};
 use crate::ledger::{Change, Event, Facts, InSink, Record, Seen, SourceId};
-use crate::path::{Came, Carried, Errand, Means, Place, carry};
+use crate::path::bytes::Outermost;
+use crate::path::{Came, Carried, Errand, Means, Place, Room, Trip, carry};
 use crate::pool::Pool;
 use crate::report::style::{quoted, safe};
 use crate::report::{Printer, json};
@@ -12,6 +13,7 @@ use crate::rules::account::{Verdict, apply};
 use crate::rules::budget::Budget;
 use crate::rules::fault::Fault;
 use crate::rules::kind::{Class, Stage, State, Why};
+use crate::rules::retry::Lane;
 use crate::run::Machine;
 use crate::run::desk::now;
 use crate::settings::Settings;
@@ -80,11 +82,14 @@ async fn through(
 ) -> Result<(Record, Carried), CliError> {
     let pool = Pool::start(&settings.cage, 1).await?;
     let budget = Budget::new(file_size, &settings.limits);
-    let means = Means { settings, pool, spool: std::env::temp_dir(), memory_cap: Machine::look().total / 4 };
+    let machine = Machine::look();
+    let room = Room { spool: std::env::temp_dir(), memory_cap: machine.total / 4, large: false };
+    let means = Means::new(settings, pool, room, None).await.map_err(crate::run::RunError::from)?;
     let path = record.identity.0.first().map(|level| level.name.clone()).unwrap_or_default();
     let record = step(&record, Change::Started { stage: Stage::Fetch, alone: false });
-    let carried =
-        carry(&means, &record, &Place::Item { root: Arc::new(root), path }, Errand::Carry, budget).await;
+    let outermost = Outermost::new(Arc::new(root), &path);
+    let trip = Trip { errand: Errand::Carry, lane: Lane::Normal, budget, outermost };
+    let carried = carry(&means, &record, &Place::Item, trip).await;
     Ok((record, carried))
 }
 
@@ -112,7 +117,7 @@ fn told(format: Format, source: &str, record: Record, carried: Carried, printer:
         .collect();
     let (record, content) = match came {
         Came::Broken(error) => return Err(CliError::of(Cause::Structural, &error)),
-        Came::Failed(fault) => (failed(&record, fault, facts), None),
+        Came::Failed(fault) | Came::Held(fault) => (failed(&record, fault, facts), None),
         Came::Same => (record, None),
         Came::Text(product) => {
             let in_sink = InSink {
@@ -132,7 +137,7 @@ fn told(format: Format, source: &str, record: Record, carried: Carried, printer:
         Format::Json => {
             let mut value = json::record(source, &record);
             if let Value::Object(object) = &mut value {
-                object.insert("content".to_owned(), content.into());
+                object.insert("content".to_owned(), content.as_deref().into());
                 object.insert("members".to_owned(), members.into());
             }
             printer.line(&json::line(&value))?;

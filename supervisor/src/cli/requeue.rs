@@ -3,11 +3,12 @@
 
 use super::args::{ListFormat, NamesFormat, ReprocessArgs, RequeueArgs, RetryArgs};
 use super::list::Lister;
+use super::settings::settings;
 use super::{Cause, CliError, Common, Exit, Outcome, open};
 use crate::ledger::{
     Applied, Change, Durability, Event, Filter, Ledger, LedgerHandle, Millis, Reader, Record, SourceId,
 };
-use crate::path::pipeline;
+use crate::path::engines::Engines;
 use crate::report::style::{count, grouped};
 use crate::report::{Printer, json};
 use crate::rules::kind::State;
@@ -99,8 +100,18 @@ fn with(
         makers: HashSet::new(),
         counted: Counted::default(),
     };
-    requeue.all(&filter, wanted.stale)?;
+    let engines = if wanted.stale { Some(engines(common)?) } else { None };
+    requeue.all(&filter, engines.as_ref())?;
     requeue.end()
+}
+
+/// The engines that a run under these settings would use.
+fn engines(common: &Common) -> Result<Engines, CliError> {
+    let settings = settings(common)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| CliError::of(Cause::Structural, &error))?;
+    let engines = runtime.block_on(Engines::find(&settings));
+    Ok(engines.map_err(crate::run::RunError::from)?)
 }
 
 /// How many there were.
@@ -131,7 +142,7 @@ struct Requeue<'a> {
 }
 
 impl Requeue<'_> {
-    fn all(&mut self, filter: &Filter, stale: bool) -> Result<(), CliError> {
+    fn all(&mut self, filter: &Filter, engines: Option<&Engines>) -> Result<(), CliError> {
         let reader = self.reader;
         let mut walk = reader.walk(filter)?;
         loop {
@@ -140,7 +151,8 @@ impl Requeue<'_> {
                 return Ok(());
             }
             for record in page {
-                if can_be_carried(&record) && (!stale || was_made_otherwise(&record)) {
+                let is_meant = engines.is_none_or(|engines| was_made_otherwise(&record, engines));
+                if can_be_carried(&record) && is_meant {
                     self.with_its_kin(&record)?;
                 }
             }
@@ -149,7 +161,7 @@ impl Requeue<'_> {
 
     /// A document, and all that share its result: what is due for one of them is due for all.
     fn with_its_kin(&mut self, record: &Record) -> Result<(), CliError> {
-        let maker = record.same_as.unwrap_or(record.id);
+        let maker = record.maker();
         if self.makers.contains(&maker) {
             return Ok(());
         }
@@ -183,7 +195,7 @@ impl Requeue<'_> {
                 Ok(lister.document(source, record)?)
             }
             Out::Append { events, .. } => {
-                let change = Change::Requeued { by_hand: true };
+                let change = Change::RequeuedByHand;
                 // Where a live run has moved it on, the person's word was about something else.
                 events.push(Event { doc: record.id, expects: Some(record.revision), at: self.now, change });
                 if events.len() < BATCH { Ok(()) } else { self.append() }
@@ -219,13 +231,13 @@ fn can_be_carried(record: &Record) -> bool {
 }
 
 /// Whether the result that stands was made under a version that is no longer current.
-fn was_made_otherwise(record: &Record) -> bool {
+fn was_made_otherwise(record: &Record, engines: &Engines) -> bool {
     let Some(format) = record.format.as_deref().and_then(Format::named) else { return false };
     let made = match (record.state, &record.in_sink) {
         (State::Indexed | State::Suspect, Some(in_sink)) => &in_sink.pipeline,
         _ => &record.pipeline,
     };
-    is_stale(made, &pipeline(format))
+    is_stale(made, &engines.pipeline(format))
 }
 
 fn told(counted: &Counted, args: &RequeueArgs, beside: bool, printer: &mut Printer) -> Result<(), CliError> {

@@ -26,8 +26,13 @@ const LOOK: Duration = Duration::from_millis(400);
 pub(super) fn run(common: &Common, args: &RunArgs, printer: &mut Printer) -> Outcome {
     let settings = settings(common)?;
     let sources = sources(common, args, &settings.connectors)?;
-    let plan =
-        Plan { settings, state: common.state.clone(), sources, accept_deletions: args.accept_deletions };
+    let plan = Plan {
+        settings,
+        state: common.state.clone(),
+        sources,
+        accept_deletions: args.accept_deletions,
+        until_settled: args.until_settled,
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliError::of(Cause::Structural, &error))?;
     let signalled = Arc::new(AtomicU8::new(0));
@@ -247,7 +252,8 @@ fn report(args: &RunArgs, mut outcome: run::Outcome, printer: &mut Printer, sign
             Format::Json => printer.line(&json::line(&summary.json()))?,
         }
         if outcome.error.is_none() {
-            return Ok(exit(args, outcome.end, &summary.books, signalled));
+            let open = !outcome.breakers.is_empty();
+            return Ok(exit(args, outcome.end, &summary.books, open, signalled));
         }
     }
     match outcome.error {
@@ -266,12 +272,12 @@ fn of_the_run(mut books: Books, names: &[String]) -> Books {
     Books { total, ..books }
 }
 
-fn exit(args: &RunArgs, end: RunEnd, books: &Books, signalled: u8) -> Exit {
+fn exit(args: &RunArgs, end: RunEnd, books: &Books, breaker_open: bool, signalled: u8) -> Exit {
     if end == RunEnd::Interrupted {
         return if signalled == 15 { Exit::Terminated } else { Exit::Interrupted };
     }
     let covered = |wanted: f64| books.sources.iter().all(|source| json::coverage(source) >= wanted);
-    if !books.balanced || args.require_coverage.is_some_and(|wanted| !covered(wanted)) {
+    if !books.balanced || breaker_open || args.require_coverage.is_some_and(|wanted| !covered(wanted)) {
         return Exit::Short;
     }
     Exit::Completed

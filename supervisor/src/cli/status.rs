@@ -3,8 +3,9 @@
 use super::args::{Format, StatusArgs};
 use super::{CliError, Common, Exit, Outcome, open};
 use crate::ledger::Reader;
-use crate::report::status::{Overview, status};
+use crate::report::status::{BreakerView, Overview, status};
 use crate::report::{Printer, json};
+use crate::rules::breaker::{Breaker, Scope};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -32,8 +33,22 @@ fn overview(reader: &Reader, format: Format) -> Result<Overview, CliError> {
         books: reader.books()?,
         clusters: if format == Format::Text { reader.clusters(&ids)? } else { Vec::new() },
         standings,
-        breakers: Vec::new(),
+        breakers: reader.breakers()?.into_iter().map(view).collect(),
         last_run: reader.last_run()?,
         now,
     })
+}
+
+/// Only what is open stands in the ledger.
+fn view((scope, name, breaker): (Scope, String, Breaker)) -> BreakerView {
+    BreakerView {
+        scope: scope.name().to_owned(),
+        name,
+        state: "open".to_owned(),
+        kind: Some(breaker.kind.name().to_owned()),
+        message: Some(breaker.message),
+        since: Some(breaker.since),
+        next_probe: Some(breaker.next_probe),
+        failures: breaker.failures,
+    }
 }

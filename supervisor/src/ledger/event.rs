@@ -58,12 +58,15 @@ pub enum Change {
     Gone,
     /// The sink has acknowledged its removal: `deleted` or `excluded`, as its task says.
     Left,
-    /// To be carried again: `pending`, attempts 0.
-    Requeued {
-        /// A person asked for it: no result of an earlier attempt may be used.
-        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
-        by_hand: bool,
-    },
+    /// To be carried again, since something changed that its fault or its text depends on: `pending`, attempts 0.
+    Requeued,
+    /// To be carried again, since a person says so: as `Requeued`, and no earlier result may be used for it.
+    RequeuedByHand,
+    /// What it was waiting for is there again: `pending`, with its attempts as they were.
+    Due,
+    /// A breaker is open: `retrying` without a time, until it closes. `attempted`: an attempt was begun, which does not
+    /// count.
+    Held { fault: Box<Fault>, attempted: bool },
     /// What the sink should hold is not there: `pending`, to be written from its kept text.
     Unwritten,
     /// It was in hand and not finished when the supervisor stopped cleanly: as if that attempt had not been.
@@ -75,20 +78,6 @@ pub enum Change {
     Same { stat: Option<Stat> },
     /// Only what a listing sees moved (times, inode), the bytes are the same.
     Touched { stat: Stat },
-}
-
-impl Change {
-    /// Reads a change as the store holds it, those of earlier versions included.
-    ///
-    /// # Errors
-    /// It is no change of ours.
-    pub(super) fn decode(text: &str) -> serde_json::Result<Self> {
-        // Before it was noted who asked, the word stood alone.
-        if text == "\"Requeued\"" {
-            return Ok(Change::Requeued { by_hand: false });
-        }
-        serde_json::from_str(text)
-    }
 }
 
 /// What a listing sees.
@@ -143,6 +132,8 @@ pub enum Settle {
     Exclude,
     /// Due at once, in this run or the next, with the attempt counted.
     AtOnce,
+    /// `pending` for the large lane.
+    Large,
 }
 
 /// What an attempt found out.

@@ -58,7 +58,8 @@ fn event(row: &Row<'_>) -> rusqlite::Result<Event> {
         doc: DocumentId(row.get(0)?),
         at: row.get(1)?,
         expects: row.get::<_, Option<i64>>(2)?.map(|_| unsigned(row, 2)).transpose()?,
-        change: Change::decode(change).map_err(|error| damaged(3, FromSqlError::Other(error.into())))?,
+        change: serde_json::from_str(change)
+            .map_err(|error| damaged(3, FromSqlError::Other(error.into())))?,
     })
 }
 
@@ -98,7 +99,7 @@ fn fold(attempts: &mut Vec<Told>, event: &Event, overtaken: bool) {
     if attempts.last().is_none_or(|last| last.ended.is_some()) {
         return;
     }
-    if matches!(event.change, Change::PutBack) {
+    if matches!(event.change, Change::PutBack | Change::Held { attempted: true, .. }) {
         attempts.pop();
         return;
     }

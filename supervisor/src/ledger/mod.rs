@@ -37,7 +37,7 @@ pub use reader::{Due, Queue, Reader};
 pub use reader_status::{Dues, Standing};
 pub use record::{InSink, Listed, Millis, Pipeline, Record, SourceId, Stat, Task, TextFacts, Usage};
 pub use selection::{Filter, Unresolved, Walk, id_range};
-pub use writer::LedgerHandle;
+pub use writer::{LedgerHandle, boot_id};
 
 use crate::rules::kind::Stage;
 use shared::DocumentId;

@@ -6,7 +6,7 @@ use super::Applied;
 use super::books::Moves;
 use super::event::{Change, Event};
 use super::items::{self, Directories};
-use super::record::Record;
+use super::record::{Record, Task};
 use super::row::{self, Stored};
 use crate::rules::account::{self, Verdict};
 use crate::rules::kind::State;
@@ -148,12 +148,15 @@ fn ends_an_attempt(change: &Change) -> bool {
         | Change::Left
         | Change::PutBack
         | Change::Same { .. }
+        | Change::Held { .. }
         | Change::Lost { .. } => true,
         Change::Seen(_)
         | Change::Started { .. }
         | Change::Fetched { .. }
         | Change::Gone
-        | Change::Requeued { .. }
+        | Change::Requeued
+        | Change::RequeuedByHand
+        | Change::Due
         | Change::Unwritten
         | Change::Touched { .. } => false,
     }
@@ -162,7 +165,8 @@ fn ends_an_attempt(change: &Change) -> bool {
 /// Where a document now stands in the queue of what is due: at this event's number where the event made it due, where it
 /// was if nothing moved, and nowhere at rest or once an attempt has taken it.
 fn queue(old: &Stored, new: &Record, change: &Change, seq: i64) -> Option<i64> {
-    if new.state != State::Pending {
+    // What waits for the large lane is taken up one by one, behind all else.
+    if new.state != State::Pending || new.task == Some(Task::Large) {
         return None;
     }
     match change {

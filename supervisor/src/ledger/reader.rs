@@ -10,7 +10,8 @@ use super::record::{Millis, Record, SourceId};
 use super::row::{self, COLUMNS};
 use super::selection::{self, Filter, Unresolved};
 use super::{InHand, RunEnd, RunRow, SourceRow, open};
-use crate::rules::kind::{Stage, State};
+use crate::rules::breaker::{Breaker, Scope};
+use crate::rules::kind::{Kind, Stage, State};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Params, Row};
 use shared::{ContentHash, DocumentId};
 use std::collections::BTreeMap;
@@ -147,12 +148,19 @@ impl Reader {
     }
 
     /// Pending documents of these sources with a task that no attempt has taken, behind `after` in the order in which
-    /// they became due.
-    pub fn due(&self, sources: &[SourceId], after: Queue, limit: usize) -> Result<Vec<Due>, LedgerError> {
+    /// they became due. What is gone and has to leave the sink comes along only if `gone` says so.
+    pub fn due(
+        &self,
+        sources: &[SourceId],
+        after: Queue,
+        gone: bool,
+        limit: usize,
+    ) -> Result<Vec<Due>, LedgerError> {
         let sources = in_list(sources);
+        let gone = if gone { "" } else { "AND json_extract(rest, '$.task') IS NOT 'Delete'" };
         let sql = format!(
             "SELECT {COLUMNS}, EXISTS (SELECT 1 FROM documents AS member WHERE member.root = documents.id)
-             FROM documents WHERE queue > ?1 AND source IN ({sources}) ORDER BY queue LIMIT ?2"
+             FROM documents WHERE queue > ?1 AND source IN ({sources}) {gone} ORDER BY queue LIMIT ?2"
         );
         self.ask(|db| {
             let mut statement = db.prepare_cached(&sql)?;
@@ -168,24 +176,113 @@ impl Reader {
     }
 
     /// Retrying documents of these sources whose time has come at `now`; those without a time, where they were last tried
-    /// before `began`. Without those that are to be tried alone, and without the records of directories, which only a
-    /// listing settles.
+    /// before `began`. Without those that are to be tried alone or that wait for an extractor, and without the
+    /// records of directories, which only a listing settles. What is further away than `longest_wait_ms` was noted under
+    /// a clock that has been set back since, and is due as well.
     pub fn retries(
         &self,
         sources: &[SourceId],
         now: Millis,
         began: Millis,
+        longest_wait_ms: u64,
         limit: usize,
     ) -> Result<Vec<Record>, LedgerError> {
         let sql = format!(
-            "source IN ({}) AND state = 'retrying' AND json_extract(rest, '$.alone') IS NULL
+            "source IN ({}) AND state = 'retrying' AND kind IS NOT 'extractor.broken'
+             AND json_extract(rest, '$.alone') IS NULL
              AND (parent IS NOT NULL OR json_extract(rest, '$.stat') IS NOT NULL)
-             AND (next_attempt <= ?1
-                  OR next_attempt IS NULL AND coalesce(json_extract(rest, '$.last_attempt'), 0) < ?2)
+             AND (next_attempt <= ?1 OR next_attempt > ?4
+                  OR next_attempt IS NULL AND coalesce(json_extract(rest, '$.last_attempt'), 0) NOT BETWEEN ?2 AND ?1)
              ORDER BY next_attempt, number LIMIT ?3",
             in_list(sources)
         );
-        self.ask(|db| many(db, &sql, (now, began, at_most(limit))))
+        let beyond = now.saturating_add(Millis::try_from(longest_wait_ms).unwrap_or(Millis::MAX));
+        self.ask(|db| many(db, &sql, (now, began, at_most(limit), beyond)))
+    }
+
+    /// Documents of these sources that wait for the large lane.
+    pub fn large(&self, sources: &[SourceId], limit: usize) -> Result<Vec<Record>, LedgerError> {
+        let sql = format!(
+            "source IN ({}) AND state = 'pending' AND json_extract(rest, '$.task') = 'Large' ORDER BY number LIMIT ?1",
+            in_list(sources)
+        );
+        self.ask(|db| many(db, &sql, [at_most(limit)]))
+    }
+
+    /// Documents of a source in this state behind the row `after`, with their rows' numbers, in the order of these.
+    pub fn in_state(
+        &self,
+        source: SourceId,
+        state: State,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<(i64, Record)>, LedgerError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM documents WHERE source = ?1 AND state = ?2 AND number > ?3 ORDER BY number LIMIT ?4"
+        );
+        self.ask(|db| numbered(db, &sql, (source.0, state.name(), after, at_most(limit))))
+    }
+
+    /// Documents of all sources with this kind of fault in this state, as [`Reader::in_state`].
+    pub fn of_kind(
+        &self,
+        kind: Kind,
+        state: State,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<(i64, Record)>, LedgerError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM documents WHERE kind = ?1 AND state = ?2 AND number > ?3 ORDER BY number LIMIT ?4"
+        );
+        self.ask(|db| numbered(db, &sql, (kind.name(), state.name(), after, at_most(limit))))
+    }
+
+    /// A living item of a source whose bytes can be read, chosen by `random` in `[0, 1)`.
+    pub fn any_item(&self, source: SourceId, random: f64) -> Result<Option<Record>, LedgerError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM documents WHERE source = ?1 AND parent IS NULL AND state NOT IN ('deleted', 'excluded')
+             AND json_extract(rest, '$.stat') IS NOT NULL
+             AND number >= (SELECT min(number) + (max(number) - min(number)) * ?2 FROM documents)
+             ORDER BY number LIMIT 1"
+        );
+        self.ask(|db| {
+            let find = |share: f64| {
+                db.prepare_cached(&sql)?
+                    .query_row((source.0, share), |row| row::read(row).map(|stored| stored.record))
+                    .optional()
+            };
+            match find(random)? {
+                Some(record) => Ok(Some(record)),
+                // The source's items may all lie before that row.
+                None => find(0.0),
+            }
+        })
+    }
+
+    /// The breakers that are open.
+    pub fn breakers(&self) -> Result<Vec<(Scope, String, Breaker)>, LedgerError> {
+        self.ask(|db| {
+            let mut statement =
+                db.prepare_cached("SELECT scope, name, body FROM breakers ORDER BY scope, name")?;
+            let mut rows = statement.query([])?;
+            let mut breakers = Vec::new();
+            while let Some(row) = rows.next()? {
+                let Some(scope) = row::word(row, 0, Scope::named)? else { continue };
+                let body: String = row.get(2)?;
+                let breaker = serde_json::from_str(&body).map_err(|error| row::damaged(2, error))?;
+                breakers.push((scope, row.get(1)?, breaker));
+            }
+            Ok(breakers)
+        })
+    }
+
+    /// What was kept under this name.
+    pub fn note(&self, name: &str) -> Result<Option<i64>, LedgerError> {
+        self.ask(|db| {
+            db.prepare_cached("SELECT value FROM meta WHERE name = ?1")?
+                .query_row([name], |row| row.get(0))
+                .optional()
+        })
     }
 
     /// Documents of these sources that the supervisor died with, and that are therefore to be tried with nothing beside
@@ -202,7 +299,8 @@ impl Reader {
     /// The earliest time at which something of these sources is due again.
     pub fn next_due(&self, sources: &[SourceId]) -> Result<Option<Millis>, LedgerError> {
         let sql = format!(
-            "SELECT min(next_attempt) FROM documents WHERE source IN ({}) AND state = 'retrying'",
+            "SELECT min(next_attempt) FROM documents WHERE source IN ({}) AND state = 'retrying'
+             AND kind IS NOT 'extractor.broken'",
             in_list(sources)
         );
         self.ask(|db| db.prepare_cached(&sql)?.query_row([], |row| row.get(0)))
@@ -328,6 +426,12 @@ pub(super) fn one(db: &Connection, condition: &str, values: impl Params) -> rusq
     db.prepare_cached(&format!("SELECT {COLUMNS} FROM documents WHERE {condition}"))?
         .query_row(values, |row| row::read(row).map(|stored| stored.record))
         .optional()
+}
+
+/// Records with the numbers of their rows.
+fn numbered(db: &Connection, sql: &str, values: impl Params) -> rusqlite::Result<Vec<(i64, Record)>> {
+    let mut statement = db.prepare_cached(sql)?;
+    statement.query_map(values, |row| row::read(row).map(|stored| (stored.number, stored.record)))?.collect()
 }
 
 /// All records for which `condition` holds.

@@ -1,7 +1,7 @@
 //! The record of a document: what is known of it and where it stands.
 
 use super::compact;
-use crate::rules::fault::Evidence;
+use crate::rules::fault::{Evidence, Fault};
 use crate::rules::kind::{Class, Damage, Kind, Stage, State, Why};
 use serde::{Deserialize, Serialize};
 use shared::{ContentHash, DocumentId, Identity};
@@ -67,6 +67,8 @@ pub struct Record {
     pub text: Option<TextFacts>,
     pub usage: Option<Usage>,
     pub evidence: Option<Evidence>,
+    /// Since when a person wants it tried again: no result of before may be used for it.
+    pub requeued_at: Option<Millis>,
     /// How it stood when a listing last saw other times or another size: what it goes back to where the bytes turn out
     /// to be the same.
     pub rested: Option<Box<Record>>,
@@ -76,15 +78,39 @@ pub struct Record {
     pub listed_whole: Option<bool>,
     /// How many members and bytes of members its own listing counted, for the limits over all levels.
     pub listed: Option<Listed>,
-    /// When a person last asked for it to be carried again: no result of an earlier attempt may be used for it.
-    #[serde(default)]
-    pub requeued_at: Option<Millis>,
 }
 
 impl Record {
     /// It is on its way out of the sink, to be `deleted` or `excluded`.
     pub fn is_leaving(&self) -> bool {
         matches!(self.task, Some(Task::Delete | Task::Exclude))
+    }
+
+    /// As it looks to a tree that is carried for another document's sake: nothing is due about it.
+    #[must_use]
+    pub fn passed_by(self) -> Self {
+        let state = match self.state {
+            State::Pending | State::Retrying => State::Indexed,
+            at_rest => at_rest,
+        };
+        Record { state, alone: false, task: None, ..self }
+    }
+
+    /// The fault that stands in the record, put together again.
+    pub fn fault(&self) -> Option<Fault> {
+        Some(Fault {
+            stage: self.stage?,
+            kind: self.kind?,
+            class: self.class,
+            message: self.message.clone().unwrap_or_default(),
+            hostile: self.hostile,
+            evidence: self.evidence.clone().unwrap_or_default(),
+        })
+    }
+
+    /// Who made the result that it has: itself, or the document of the same bytes that it shares it with.
+    pub fn maker(&self) -> DocumentId {
+        self.same_as.unwrap_or(self.id)
     }
 }
 
@@ -93,6 +119,8 @@ impl Record {
 pub enum Task {
     /// The whole path.
     Carry,
+    /// The whole path once more, under the limits of the large lane: it has met one of the others.
+    Large,
     /// Its kept text goes to the sink again, and nothing else.
     Write { state: State },
     /// It leaves the sink; then it is `deleted`.

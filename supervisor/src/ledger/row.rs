@@ -79,6 +79,8 @@ struct Rest {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     evidence: Option<Evidence>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
+    requeued_at: Option<Millis>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     rested: Option<Box<Record>>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     task: Option<Task>,
@@ -86,8 +88,6 @@ struct Rest {
     listed_whole: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     listed: Option<Listed>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    requeued_at: Option<Millis>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]

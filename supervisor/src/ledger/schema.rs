@@ -65,7 +65,9 @@ CREATE TABLE runs (
 /// - `documents_retrying`: has the state, too, so that what is due is counted without a look at any row.
 /// - `documents_failed`: the oldest failure of a source, without a look at any row.
 /// - `documents_by_maker`: all that share the result that one document made.
+/// - `breakers`: the open ones, and nothing else; `body` is JSON.
 const V2: &str = "
+CREATE TABLE breakers (scope TEXT NOT NULL, name TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (scope, name)) WITHOUT ROWID;
 DROP INDEX documents_retrying;
 CREATE INDEX documents_retrying ON documents (source, next_attempt, state) WHERE state = 'retrying';
 CREATE INDEX documents_failed ON documents (source, json_extract(rest, '$.first_failed'))

@@ -9,6 +9,7 @@ use super::post::Posting;
 use super::record::{Millis, SourceId};
 use super::{Applied, Durability, RunEnd, SourceRow};
 use crate::fault_point::{Point, reach};
+use crate::rules::breaker::{Breaker, Scope};
 use rusqlite::{Connection, TransactionBehavior};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -39,6 +40,17 @@ enum Work {
         run: i64,
         at: Millis,
         end: RunEnd,
+    },
+    /// A breaker stands like this from now on; `None`: it is closed.
+    Breaker {
+        scope: Scope,
+        name: String,
+        breaker: Option<Box<Breaker>>,
+    },
+    /// A number under a name.
+    Note {
+        name: String,
+        value: i64,
     },
     /// Ends the thread; marks the ledger as cleanly closed where it is.
     Close {
@@ -126,10 +138,7 @@ impl LedgerHandle {
     /// # Errors
     /// As [`LedgerHandle::append`].
     pub async fn begin_run(&self, at: Millis) -> Result<i64, LedgerError> {
-        // Without one, every end is taken for one on another boot.
-        let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
-        let boot_id = boot_id.map(|id| id.trim().to_owned());
-        match self.ask(Work::BeginRun { at, boot_id }, Durability::Synced).await? {
+        match self.ask(Work::BeginRun { at, boot_id: boot_id() }, Durability::Synced).await? {
             Done::Run(run) => Ok(run),
             _ => Err(LedgerError::Ended),
         }
@@ -141,6 +150,28 @@ impl LedgerHandle {
     /// As [`LedgerHandle::append`].
     pub async fn end_run(&self, run: i64, at: Millis, end: RunEnd) -> Result<(), LedgerError> {
         self.ask(Work::EndRun { run, at, end }, Durability::Synced).await.map(drop)
+    }
+
+    /// Notes how a breaker stands; `None`: it is closed.
+    ///
+    /// # Errors
+    /// As [`LedgerHandle::append`].
+    pub async fn breaker(
+        &self,
+        scope: Scope,
+        name: &str,
+        breaker: Option<&Breaker>,
+    ) -> Result<(), LedgerError> {
+        let breaker = breaker.cloned().map(Box::new);
+        self.ask(Work::Breaker { scope, name: name.to_owned(), breaker }, Durability::Synced).await.map(drop)
+    }
+
+    /// Keeps a number under a name, for [`super::Reader::note`].
+    ///
+    /// # Errors
+    /// As [`LedgerHandle::append`].
+    pub async fn note(&self, name: &str, value: i64) -> Result<(), LedgerError> {
+        self.ask(Work::Note { name: name.to_owned(), value }, Durability::Journal).await.map(drop)
     }
 
     async fn ask(&self, work: Work, durability: Durability) -> Result<Done, LedgerError> {
@@ -165,6 +196,12 @@ impl LedgerHandle {
     pub(super) fn close(&self, clean: bool) -> Result<(), LedgerError> {
         self.ask_blocking(Work::Close { clean }, Durability::Synced).map(drop)
     }
+}
+
+/// Tells one boot of this machine from another. Without one, every end is taken for one on another boot.
+pub fn boot_id() -> Option<String> {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(id.trim().to_owned())
 }
 
 /// Starts the thread that writes to `db`, which is the file at `path`.
@@ -257,6 +294,21 @@ fn carry_out(db: &Connection, posting: &mut Posting<'_>, work: &Work) -> rusqlit
                 at,
                 end.name(),
             ))?;
+            Ok(Done::Nothing)
+        }
+        Work::Breaker { scope, name, breaker: Some(breaker) } => {
+            db.prepare_cached("INSERT OR REPLACE INTO breakers (scope, name, body) VALUES (?1, ?2, ?3)")?
+                .execute((scope.name(), name, super::row::json(breaker)?))?;
+            Ok(Done::Nothing)
+        }
+        Work::Breaker { scope, name, breaker: None } => {
+            db.prepare_cached("DELETE FROM breakers WHERE scope = ?1 AND name = ?2")?
+                .execute((scope.name(), name))?;
+            Ok(Done::Nothing)
+        }
+        Work::Note { name, value } => {
+            db.prepare_cached("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)")?
+                .execute((name, value))?;
             Ok(Done::Nothing)
         }
         Work::Close { clean } => {

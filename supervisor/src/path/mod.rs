@@ -1,34 +1,47 @@
-//! The way of one document: fetch → identify → extract → normalise → check. What comes out is a [`Carried`]; nothing is
-//! claimed here: the writer makes it true, then the ledger says so.
+//! The way of one document: fetch → identify → extract → recognise → normalise → check. What comes out is a [`Carried`];
+//! nothing is claimed here: the writer makes it true, then the ledger says so.
 //!
 //! A document meets the stages in one function, [`carry`]. It asks [`crate::rules`] what to think of what it sees, and touches
-//! neither the sink nor the ledger. What has members is a tree, see [`tree`].
+//! neither the sink nor the ledger. What has members is a tree, see [`tree`]. What the bytes say is said once for all documents
+//! that have the same ([`contents`]); where the verdict is that they are damaged, they are read once more ([`bytes`]).
 
+mod builtin;
+pub mod bytes;
 pub mod collect;
-
+pub mod contents;
+mod draw;
+pub mod engines;
+pub mod gate;
+mod recognise;
 pub mod spool;
-
 pub mod tree;
 
-use crate::ledger::{Facts, Listed, Pipeline, Record, Stat};
-use crate::pool::{Ending, Job, JobLimits, Outcome, Pool};
+use crate::ledger::{Facts, Pipeline, Record};
+use crate::pool::Pool;
+use crate::pool::command::Missing;
 use crate::rules::budget::Budget;
-use crate::rules::check;
-use crate::rules::fault::{Evidence, Fault};
+use crate::rules::due::Present;
+use crate::rules::fault::Fault;
 use crate::rules::identify::identify;
-use crate::rules::kind::{Kind, Stage, State};
-use crate::rules::normalise;
-use crate::rules::policy;
-use crate::settings::{Check, Settings};
-use crate::source::fetch::{self, Fetch, Fetched};
-use collect::{Collector, Member, Spooled};
+use crate::rules::kind::{Class, Kind, Stage, State, Why};
+use crate::rules::retry::Lane;
+use crate::rules::sharing::{Share, share};
+use crate::rules::versions::is_stale;
+use crate::rules::{identify as identifying, policy};
+use crate::run::Readers;
+use crate::run::desk::now;
+use crate::settings::Settings;
+use crate::sink::texts::Texts;
+use bytes::{Had, Outermost, Trouble};
+use collect::{Member, Spooled};
+use contents::{Contents, Ending, Turn};
+use draw::Drawing;
+use engines::Engines;
+use gate::Gate;
 use shared::format::Role;
-use shared::{ContentHash, End, Format, Limits, Metadata, Refused, Work, versions};
+use shared::{DocumentId, Format, Limits, versions};
 use spool::Spool;
-use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -37,17 +50,91 @@ use std::sync::Arc;
 pub struct Means {
     pub settings: Settings,
     pub pool: Pool,
+    pub engines: Engines,
+    pub gate: Gate,
+    pub contents: Contents,
+    /// Results of before; `None` where nothing is stored.
+    pub earlier: Option<Earlier>,
     /// Members wait here.
     pub spool: PathBuf,
     /// Documents up to this size are held in memory: bytes.
     pub memory_cap: u64,
+    /// Whether there is a large lane.
+    pub large: bool,
+}
+
+impl Means {
+    /// With what the settings name.
+    ///
+    /// # Errors
+    /// A command that is named is not there.
+    pub async fn new(
+        settings: Settings,
+        pool: Pool,
+        room: Room,
+        earlier: Option<Earlier>,
+    ) -> Result<Means, Missing> {
+        let engines = Engines::find(&settings).await?;
+        let gate = Gate::new(settings.breakers.extractor);
+        let (contents, Room { spool, memory_cap, large }) = (Contents::default(), room);
+        Ok(Means { settings, pool, engines, gate, contents, earlier, spool, memory_cap, large })
+    }
+
+    /// Carries the built-in document of the extractor of this name, as the gate names it. One that is not used any more has
+    /// nothing to prove.
+    ///
+    /// # Errors
+    /// Why it did not come back.
+    pub async fn try_out(&self, extractor: &str) -> Result<(), Fault> {
+        if let Some(format) = Format::named(extractor) {
+            return builtin::try_out(self, &engines::Engine::Builtin, format).await;
+        }
+        if let Ok(program) = self.engines.recognise()
+            && program.name() == extractor
+        {
+            return builtin::try_recognition(self, program).await;
+        }
+        match self.engines.command(extractor) {
+            Some((engine, format)) => builtin::try_out(self, engine, format).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The limits of a lane.
+    pub fn limits(&self, lane: Lane) -> &Limits {
+        match lane {
+            Lane::Normal | Lane::Alone => &self.settings.limits,
+            Lane::Large => &self.settings.large,
+        }
+    }
+
+    /// What records are held against.
+    pub fn present(&self) -> Present<'_> {
+        Present { settings: &self.settings, large: self.large }
+    }
+}
+
+/// What the machine has for documents.
+#[derive(Debug)]
+pub struct Room {
+    /// See [`Means`] for each.
+    pub spool: PathBuf,
+    pub memory_cap: u64,
+    pub large: bool,
+}
+
+/// Where results of before are found.
+#[derive(Debug)]
+pub struct Earlier {
+    pub readers: Arc<Readers>,
+    pub state: PathBuf,
 }
 
 /// Where a document's bytes are.
 #[derive(Debug, Clone)]
 pub enum Place {
-    /// An item of this root, at this raw path.
-    Item { root: Arc<PathBuf>, path: Vec<u8> },
+    /// The outermost item itself.
+    Item,
     /// A member, spooled.
     Member { spool: Option<Arc<Spool>>, bytes: Spooled },
 }
@@ -61,6 +148,15 @@ pub struct Carried {
     pub members: Vec<Member>,
     /// The bytes of `members`.
     pub spool: Option<Arc<Spool>>,
+    /// How often it was tried, where another document of the same bytes was.
+    pub attempts: Option<u32>,
+}
+
+impl Carried {
+    /// Without members.
+    fn of(facts: Facts, came: Came) -> Self {
+        Carried { facts, came, members: Vec::new(), spool: None, attempts: None }
+    }
 }
 
 /// What came of it.
@@ -72,14 +168,16 @@ pub enum Came {
     Same,
     /// A fault of this document.
     Failed(Fault),
+    /// It has to wait for an extractor whose breaker is open: no attempt.
+    Held(Fault),
     /// Our own disk failed: structural.
     Broken(io::Error),
 }
 
 /// A text, and what to think of it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Product {
-    pub text: String,
+    pub text: Arc<str>,
     pub title: Option<String>,
     /// `indexed` or `suspect`.
     pub state: State,
@@ -96,19 +194,20 @@ pub enum Errand {
     Members,
 }
 
-/// A document's bytes, had.
-struct Had {
-    document: OwnedFd,
-    size: u64,
-    sha256: ContentHash,
-    stat: Option<Stat>,
-    head: Vec<u8>,
+/// How a document is to be carried.
+#[derive(Debug, Clone)]
+pub struct Trip {
+    pub errand: Errand,
+    pub lane: Lane,
+    /// What is left of the outermost item's.
+    pub budget: Budget,
+    pub outermost: Outermost,
 }
 
-/// Carries one document. `limits` are those of its lane; `budget` is what is left of the outermost item's.
-pub async fn carry(means: &Means, record: &Record, place: &Place, errand: Errand, budget: Budget) -> Carried {
-    let limits = &means.settings.limits;
-    let had = match have(means, place, limits).await {
+/// Carries one document.
+pub async fn carry(means: &Means, record: &Record, place: &Place, trip: Trip) -> Carried {
+    let limits = means.limits(trip.lane);
+    let had = match bytes::have(means, &trip.outermost, place, limits).await {
         Ok(had) => had,
         Err(Trouble::Fault(fault)) => return failed(Facts::default(), *fault),
         Err(Trouble::Broken(error)) => return broken(error),
@@ -119,238 +218,153 @@ pub async fn carry(means: &Means, record: &Record, place: &Place, errand: Errand
         sha256: Some(had.sha256),
         size: Some(had.size),
         stat: had.stat,
-        pipeline: pipeline(known.format),
+        pipeline: before_extract(),
         ..Facts::default()
     };
     note_format(&mut facts, known.format);
-    if errand == Errand::Carry && unchanged(record, had.sha256) {
+    if trip.errand == Errand::Carry && unchanged(means, record, &had) {
         let facts = Facts { stat: facts.stat, ..Facts::default() };
-        return Carried { facts, came: Came::Same, members: Vec::new(), spool: None };
+        return Carried::of(facts, Came::Same);
     }
-    if let Some(fault) = unread(known.format, &means.settings) {
+    if let Some(fault) = policy::judge_format(known.format, &means.settings.policy) {
         return failed(facts, fault);
     }
-    let mut collector = Collector::new(&means.spool, budget, means.settings.cage.faults);
-    let ending = extract(means, had, known.format, name, errand, &mut collector).await;
-    if let Some(error) = collector.broken.take() {
-        return broken(error);
+    if means.engines.chain(known.format).is_empty() && known.format.role() != Role::Picture {
+        let fault = Fault::new(Stage::Identify, Kind::FormatUnsupported, unreadable(known.format));
+        return failed(facts, fault);
     }
-    let mut evidence = ending.evidence.clone();
-    evidence.extension_mismatch = known.extension_mismatch;
-    evidence.metadata = collector.metadata.clone();
-    facts.usage = Some(ending.usage);
-    let spool = collector.take_spool().map(Arc::new);
-    judge(&means.settings.check, facts, evidence, ending, known.format, collector, spool)
-}
-
-/// What stands in the way of having the bytes.
-enum Trouble {
-    Fault(Box<Fault>),
-    Broken(io::Error),
-}
-
-async fn have(means: &Means, place: &Place, limits: &Limits) -> Result<Had, Trouble> {
-    match place {
-        Place::Item { root, path } => {
-            let fetch = Fetch {
-                root,
-                path,
-                fetch_ms: limits.fetch_ms,
-                input_limit: limits.input,
-                memory_cap: means.memory_cap,
-                spool: &means.spool,
-            };
-            let Fetched { document, size, sha256, stat, head } =
-                fetch::fetch(fetch).await.map_err(trouble)?;
-            Ok(Had { document, size, sha256, stat: Some(stat), head })
-        }
-        Place::Member { spool, bytes } => member(means, spool.as_deref(), bytes).map_err(Trouble::Broken),
-    }
-}
-
-/// A full disk of ours is no fault of the document.
-fn trouble(fault: Fault) -> Trouble {
-    let ours = fault.evidence.detail.as_deref() == Some(fetch::OUR_OWN);
-    if ours && fault.evidence.errno.as_deref() == Some("ENOSPC") {
-        return Trouble::Broken(io::Error::from_raw_os_error(libc::ENOSPC));
-    }
-    Trouble::Fault(Box::new(fault))
-}
-
-fn member(means: &Means, spool: Option<&Spool>, bytes: &Spooled) -> io::Result<Had> {
-    let document = match spool {
-        Some(spool) => spool.document(&bytes.range, means.memory_cap, &means.spool)?,
-        None => fetch::sealed(&[])?,
+    let (limits, outermost) = (limits.clone(), trip.outermost.clone());
+    let carried = match trip.errand {
+        Errand::Members => Drawing::new(means, record, trip, had, known, facts).draw().await,
+        Errand::Carry => once(means, record, trip, had, known, facts).await,
     };
-    let file = File::from(document);
-    let length = usize::try_from(bytes.size()).unwrap_or(fetch::HEAD).min(fetch::HEAD);
-    let mut head = vec![0; length];
-    file.read_exact_at(&mut head, 0)?;
-    Ok(Had { document: file.into(), size: bytes.size(), sha256: bytes.sha256, stat: None, head })
+    looked_at_again(carried, &outermost, &limits).await
 }
 
-async fn extract(
+/// What the content says: taken from another document of the same bytes, or found out.
+async fn once(
     means: &Means,
+    record: &Record,
+    trip: Trip,
     had: Had,
-    format: Format,
-    name: &[u8],
-    errand: Errand,
-    collector: &mut Collector<'_>,
-) -> Ending {
-    let limits = &means.settings.limits;
-    let name = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-    let job = Job {
-        document: had.document,
-        size: had.size,
-        format,
-        work: match errand {
-            Errand::Carry => Work::Extract,
-            Errand::Members => Work::Members,
-        },
-        name: name.to_vec(),
-        passwords: means.settings.passwords.clone(),
-        limits: JobLimits {
-            wall_ms: limits.wall_ms,
-            stalled_ms: limits.stalled_ms,
-            cpu_ms: limits.cpu_ms,
-            memory: limits.memory,
-            output: limits.output,
-        },
-    };
-    let mut lease = means.pool.lend().await;
-    lease.run(job, collector).await
-}
-
-fn judge(
-    thresholds: &Check,
-    mut facts: Facts,
-    evidence: Evidence,
-    ending: Ending,
-    format: Format,
-    mut collector: Collector<'_>,
-    spool: Option<Arc<Spool>>,
+    known: identifying::Identified,
+    facts: Facts,
 ) -> Carried {
-    let (format, trouble) = match ending.outcome {
-        Outcome::Failed(mut fault) => {
-            fault.evidence.extension_mismatch = evidence.extension_mismatch;
-            facts.evidence = Some(fault.evidence.clone());
-            return failed(facts, fault);
+    let key = (had.sha256, known.format, trip.lane == Lane::Large);
+    let claim = match means.contents.turn(key, record.requeued_at).await {
+        Turn::Theirs(Ending::Text { maker, facts: theirs, product }) => {
+            return shared_with(maker, facts, *theirs, Came::Text(*product), None);
         }
-        Outcome::Stopped => (format, collector.over.take().map(|over| over_limit(&over))),
-        Outcome::Ended(end) => {
-            note_format(&mut facts, end.format);
-            (end.format, refused(&end))
+        Turn::Theirs(Ending::Fault { maker, facts: theirs, fault, attempts }) => {
+            return shared_with(maker, facts, *theirs, Came::Failed(*fault), Some(attempts));
         }
+        Turn::Theirs(Ending::NotShared) => None,
+        Turn::Mine(claim) => Some(claim),
     };
-    facts.pipeline = pipeline(format);
-    let members = std::mem::take(&mut collector.members);
-    let text = text_of(format, std::mem::take(&mut collector.text), &members);
-    facts.evidence = Some(evidence.clone());
-    if let Some(fault) = trouble.as_ref().filter(|fault| hopeless(fault, &text, &members)) {
-        let mut fault = fault.clone();
-        fault.evidence = Evidence { parts: fault.evidence.parts, ..evidence };
-        facts.evidence = Some(fault.evidence.clone());
-        return failed(facts, fault);
+    let earlier = match trip.lane {
+        // In the large lane it has been looked up before, and alone it is to show itself.
+        Lane::Normal => earlier(means, record, &had, known.format).await,
+        Lane::Large | Lane::Alone => None,
+    };
+    let carried = match earlier {
+        Some((of, came)) => shared_with(of.maker(), facts, facts_of(&of), came, Some(tries_of(&of))),
+        None => Drawing::new(means, record, trip, had, known, facts).draw().await,
+    };
+    if let Some(claim) = claim {
+        let has_members = !carried.members.is_empty() || carried.facts.listed_whole.is_some();
+        let maker = carried.facts.same_as.unwrap_or(record.id);
+        let attempts = carried.attempts.unwrap_or(record.attempts);
+        claim.end(now(), maker, attempts, &carried, has_members);
     }
-    if !members.is_empty() || format.role() == Role::Archive {
-        facts.listed_whole = Some(trouble.is_none());
-        facts.listed = Some(Listed {
-            entries: members.len() as u64,
-            bytes: members.iter().map(|member| member.bytes.size()).sum(),
-        });
-    }
-    let product =
-        product(&mut facts, evidence, format, text, collector.metadata.as_ref(), trouble, thresholds);
-    Carried { facts, came: Came::Text(product), members, spool }
+    carried
 }
 
-/// The text with the verdict on it.
-fn product(
-    facts: &mut Facts,
-    mut evidence: Evidence,
-    format: Format,
-    text: String,
-    metadata: Option<&Metadata>,
-    trouble: Option<Fault>,
-    thresholds: &Check,
-) -> Product {
-    let raw = check::Raw::of(&text);
-    let text = normalise::normalise(text);
-    facts.text = Some(normalise::facts(&text));
-    let mut fault = trouble;
-    if format.role() != Role::Archive {
-        let (kind, measures) =
-            check::check(&text, &raw, format, facts.size.unwrap_or(0), metadata, thresholds);
-        evidence.measures = Some(measures);
-        if fault.is_none() {
-            fault = kind.map(|kind| Fault::new(Stage::Check, kind, check::explain(kind)));
+/// Another document's result, in this place.
+fn shared_with(maker: DocumentId, here: Facts, theirs: Facts, came: Came, attempts: Option<u32>) -> Carried {
+    let facts = Facts {
+        sha256: here.sha256,
+        size: here.size,
+        stat: here.stat,
+        usage: None,
+        damage: None,
+        same_as: Some(maker),
+        ..theirs
+    };
+    Carried { attempts, ..Carried::of(facts, came) }
+}
+
+/// How many records of the same bytes are looked at.
+const LOOKED_AT: usize = 8;
+
+/// What the ledger and the kept texts have of these bytes.
+async fn earlier(means: &Means, record: &Record, had: &Had, format: Format) -> Option<(Record, Came)> {
+    let earlier = means.earlier.as_ref()?;
+    let sha256 = had.sha256;
+    // A ledger that cannot be read shows itself elsewhere.
+    let candidates =
+        earlier.readers.with(move |reader| reader.with_content(sha256, LOOKED_AT)).await.unwrap_or_default();
+    for of in candidates {
+        let current = means.engines.pipeline(of.format.as_deref().and_then(Format::named).unwrap_or(format));
+        match share(&of, record, format, &current, means.present()) {
+            Some(Share::Fault) => {
+                let Some(fault) = of.fault() else { continue };
+                return Some((of, Came::Failed(fault)));
+            }
+            Some(Share::Text) => {
+                let Some(text) = kept_text(earlier.state.clone(), &of).await else { continue };
+                let state = of.in_sink.as_ref().map_or(State::Suspect, |in_sink| in_sink.state);
+                let fault = of.fault().filter(|_| state == State::Suspect);
+                let title =
+                    of.evidence.as_ref().and_then(|e| e.metadata.as_ref()).and_then(|m| m.title.clone());
+                let product = Product { text: text.into(), title, state, fault };
+                return Some((of, Came::Text(product)));
+            }
+            None => {}
         }
     }
-    if let Some(fault) = &mut fault {
-        evidence.limit = fault.evidence.limit.take();
-        evidence.parts = fault.evidence.parts.take();
-        fault.evidence = evidence.clone();
-    }
-    facts.evidence = Some(evidence);
-    let state = if fault.is_some() { State::Suspect } else { State::Indexed };
-    Product { text, title: metadata.and_then(|metadata| metadata.title.clone()), state, fault }
+    None
 }
 
-/// Whether an honest refusal leaves nothing to use: always for what is encrypted or not supported, else where
-/// neither text nor member came out.
-fn hopeless(fault: &Fault, text: &str, members: &[Member]) -> bool {
-    match fault.kind {
-        Kind::ParseEncrypted | Kind::FormatUnsupported => true,
-        Kind::ContentUnderExtracted => false,
-        _ => members.is_empty() && !text.chars().any(char::is_alphanumeric),
+/// One that was given up has had all the tries that there are.
+fn tries_of(of: &Record) -> u32 {
+    if of.why == Some(Why::GaveUp) { u32::MAX } else { of.attempts.max(1) }
+}
+
+async fn kept_text(state: PathBuf, of: &Record) -> Option<String> {
+    let hash = of.in_sink.as_ref()?.text;
+    let read = tokio::task::spawn_blocking(move || Texts::open_reader(&state).ok()??.get(hash).ok()?);
+    read.await.ok()?
+}
+
+fn facts_of(of: &Record) -> Facts {
+    Facts {
+        format: of.format.clone(),
+        media_type: of.media_type.clone(),
+        pipeline: of.pipeline.clone(),
+        text: of.text.clone(),
+        evidence: of.evidence.clone(),
+        ..Facts::default()
     }
 }
 
-fn refused(end: &End) -> Option<Fault> {
-    let refusal = end.refusal.as_ref()?;
-    let kind = match refusal.why {
-        Refused::Encrypted => Kind::ParseEncrypted,
-        Refused::Malformed => Kind::ParseMalformed,
-        Refused::Truncated => Kind::ParseTruncated,
-        Refused::Unsupported => Kind::FormatUnsupported,
+/// Where the verdict is that the bytes are damaged, they are read a second time: the source's damage is somebody else's to
+/// mend, the transfer's is ours.
+async fn looked_at_again(mut carried: Carried, outermost: &Outermost, limits: &Limits) -> Carried {
+    let corrupt = match &carried.came {
+        Came::Failed(fault) => Some(fault),
+        Came::Text(product) => product.fault.as_ref(),
+        Came::Same | Came::Held(_) | Came::Broken(_) => None,
     };
-    let evidence = Evidence { parts: end.parts, ..Evidence::default() };
-    Some(Fault::new(Stage::Extract, kind, refusal.message.clone()).with(evidence))
-}
-
-/// What a container is told whose members passed a limit: they were left out behind it.
-fn over_limit(over: &Fault) -> Fault {
-    let evidence = Evidence { limit: over.evidence.limit.clone(), ..Evidence::default() };
-    Fault::new(Stage::Extract, Kind::ContentUnderExtracted, over.message.clone()).with(evidence)
-}
-
-/// An archive's text is its members' names.
-fn text_of(format: Format, text: String, members: &[Member]) -> String {
-    if format.role() != Role::Archive {
-        return text;
+    let Some(fault) = corrupt.filter(|fault| fault.class == Some(Class::Corrupt)).cloned() else {
+        return carried;
+    };
+    let Some(verdict) = outermost.look_again(limits).await else { return carried };
+    let (other, damage) = bytes::settled(verdict, &fault);
+    carried.facts.damage = damage;
+    if let Some(other) = other {
+        return failed(Facts { damage, stat: carried.facts.stat, ..Facts::default() }, other);
     }
-    let mut names = text;
-    for member in members {
-        names.push_str(&String::from_utf8_lossy(&member.head.name));
-        names.push('\n');
-    }
-    names
-}
-
-/// What no child is asked about.
-fn unread(format: Format, settings: &Settings) -> Option<Fault> {
-    if let Some(fault) = policy::judge_format(format, &settings.policy) {
-        return Some(fault);
-    }
-    match format.role() {
-        Role::Document | Role::Archive => None,
-        Role::Unsupported => Some(Fault::new(Stage::Identify, Kind::FormatUnsupported, unreadable(format))),
-        Role::Picture => Some(Fault::new(
-            Stage::Recognise,
-            Kind::ExtractorUnavailable,
-            format!("a {} picture has no text of its own, and no text recognition is set up", format.name()),
-        )),
-    }
+    carried
 }
 
 fn unreadable(format: Format) -> String {
@@ -365,36 +379,29 @@ fn note_format(facts: &mut Facts, format: Format) {
     facts.media_type = Some(format.media_type().to_owned());
 }
 
-/// The stage versions for a document of this format.
-pub fn pipeline(format: Format) -> Pipeline {
-    let mut pipeline = Pipeline::new();
-    pipeline.insert(Stage::Identify, versions::IDENTIFY.to_owned());
-    match format.role() {
-        Role::Document | Role::Archive => {
-            pipeline.insert(Stage::Extract, versions::extract(format).to_owned());
-            pipeline.insert(Stage::Normalise, versions::NORMALISE.to_owned());
-            pipeline.insert(Stage::Check, versions::CHECK.to_owned());
-        }
-        Role::Picture | Role::Unsupported => {}
-    }
-    pipeline
+fn before_extract() -> Pipeline {
+    Pipeline::from([(Stage::Identify, versions::IDENTIFY.to_owned())])
 }
 
 /// Whether the last result stands: the same bytes, and the same version of what was done to them.
-fn unchanged(record: &Record, sha256: ContentHash) -> bool {
+fn unchanged(means: &Means, record: &Record, had: &Had) -> bool {
     let Some(rested) = &record.rested else { return false };
     let settled = matches!(rested.state, State::Indexed | State::Suspect | State::Quarantined);
-    let current = rested.format.as_deref().and_then(Format::named).map(pipeline);
-    settled && rested.sha256 == Some(sha256) && current.as_ref() == Some(&rested.pipeline)
+    let Some(format) = rested.format.as_deref().and_then(Format::named) else { return false };
+    let current = means.engines.pipeline(format);
+    settled
+        && rested.sha256 == Some(had.sha256)
+        && !is_stale(&rested.pipeline, &current)
+        && crate::rules::due::due(rested, &current, means.present()).is_none()
 }
 
 fn failed(mut facts: Facts, fault: Fault) -> Carried {
     facts.evidence.get_or_insert_with(|| fault.evidence.clone());
-    Carried { facts, came: Came::Failed(fault), members: Vec::new(), spool: None }
+    Carried::of(facts, Came::Failed(fault))
 }
 
 fn broken(error: io::Error) -> Carried {
-    Carried { facts: Facts::default(), came: Came::Broken(error), members: Vec::new(), spool: None }
+    Carried::of(Facts::default(), Came::Broken(error))
 }
 
 /// The folder for what is spooled, below the state folder.

@@ -7,13 +7,15 @@
 //! A container at rest that has members that are due is passed through: its child gives out the bytes again, and
 //! nothing of the container itself is settled.
 
+use super::bytes::Outermost;
 use super::collect::{Member, has_bytes};
 use super::spool::Spool;
-use super::{Came, Carried, Errand, Place, carry};
+use super::{Came, Carried, Errand, Place, Trip, carry};
 use crate::ledger::{Change, Event, Record, Seen, Settle, SourceRow, Stat, Within};
 use crate::rules::budget::Budget;
 use crate::rules::fault::{Evidence, Fault, Limit};
 use crate::rules::kind::{Kind, Stage, State, Why};
+use crate::rules::retry::Lane;
 use crate::run::RunError;
 use crate::run::desk::Desk;
 use shared::format::Role;
@@ -43,7 +45,8 @@ pub struct Tree {
     budget: Budget,
     /// What the ledger knew when the tree was taken up, by id. Empty for an item that never had members.
     known: HashMap<DocumentId, Record>,
-    alone: bool,
+    lane: Lane,
+    outermost: Outermost,
     queue: VecDeque<Step>,
 }
 
@@ -64,23 +67,23 @@ impl std::fmt::Debug for Tree {
 impl Tree {
     /// Takes up the outermost item `root`. `known` are the records of all that is in it, itself included; empty where it
     /// is new.
-    pub fn new(desk: Desk, source: Arc<SourceRow>, root: Record, known: Vec<Record>, alone: bool) -> Self {
+    pub fn new(desk: Desk, source: Arc<SourceRow>, root: Record, known: Vec<Record>, lane: Lane) -> Self {
         let known: HashMap<_, _> = known.into_iter().map(|record| (record.id, record)).collect();
         let size = root.size.unwrap_or(0);
         let budget = Budget::new(size, &desk.means.settings.limits);
-        let mut tree = Tree { desk, source, budget, known, alone, queue: VecDeque::new() };
+        let path = root.identity.0.first().map(|level| level.name.clone()).unwrap_or_default();
+        let outermost = Outermost::new(Arc::new(PathBuf::from(&source.root)), &path);
+        let mut tree = Tree { desk, source, budget, known, lane, outermost, queue: VecDeque::new() };
         tree.begin(root);
         tree
     }
 
     fn begin(&mut self, root: Record) {
-        let errand = if self.desk.is_due(&root, self.alone) { Errand::Carry } else { Errand::Members };
-        let path = root.identity.0.first().map(|level| level.name.clone()).unwrap_or_default();
-        let place = Place::Item { root: Arc::new(PathBuf::from(&self.source.root)), path };
+        let errand = if self.desk.is_due(&root, self.lane) { Errand::Carry } else { Errand::Members };
         self.queue.push_back(Step::Take(Box::new(Node {
             record: root,
             errand,
-            place,
+            place: Place::Item,
             above: Arc::default(),
         })));
     }
@@ -90,7 +93,7 @@ impl Tree {
     /// # Errors
     /// What is structural: the ledger, our own disk, the writer gone.
     pub async fn carry(mut self) -> Result<(), Halt> {
-        let width = if self.alone { 1 } else { self.desk.width };
+        let width = if self.lane == Lane::Normal { self.desk.width } else { 1 };
         let mut under_way: VecDeque<UnderWay> = VecDeque::new();
         loop {
             // Told to stop, it finishes what is in flight; the rest stays pending.
@@ -113,9 +116,14 @@ impl Tree {
             Step::Count { entries, bytes } => return UnderWay::Count { entries, bytes },
             Step::Take(node) => node,
         };
-        let (desk, budget, alone) = (self.desk.clone(), self.budget.clone(), self.alone);
-        let own = (*node).clone();
-        let task = tokio::spawn(async move { take(&desk, own, budget, alone).await });
+        let trip = Trip {
+            errand: node.errand,
+            lane: self.lane,
+            budget: self.budget.clone(),
+            outermost: self.outermost.clone(),
+        };
+        let (desk, own) = (self.desk.clone(), (*node).clone());
+        let task = tokio::spawn(async move { take(&desk, own, trip).await });
         UnderWay::Node(node, Carrying(task))
     }
 
@@ -135,10 +143,15 @@ impl Tree {
     /// A document was carried: its members get their records, then it goes where it belongs.
     async fn settle(&mut self, node: Node, taken: Taken) -> Result<(), Halt> {
         let Taken { record, carried } = taken;
-        let Carried { mut facts, came, members, spool } = carried;
+        self.desk.fetched(&self.source, &node.place, &carried);
+        let Carried { mut facts, came, members, spool, attempts } = carried;
         let mut product = match came {
             Came::Broken(error) => return Err(RunError::spool(&self.desk.means.spool, error)),
-            Came::Failed(fault) => return self.desk.failed(&record, fault, facts).await,
+            Came::Failed(fault) => {
+                let tried = attempts.unwrap_or(record.attempts);
+                return self.desk.failed(&record, fault, facts, tried, self.lane).await;
+            }
+            Came::Held(fault) => return self.desk.held(&record, fault, true).await,
             Came::Same => {
                 self.desk.same(&record, facts.stat).await?;
                 return self.below_unchanged(&node).await;
@@ -149,7 +162,7 @@ impl Tree {
             let (members, cut) = self.count(members);
             if let Some(over) = cut {
                 product.state = State::Suspect;
-                let fault = product.fault.get_or_insert_with(|| super::over_limit(&over));
+                let fault = product.fault.get_or_insert_with(|| super::draw::over_limit(&over));
                 fault.evidence.limit.clone_from(&over.evidence.limit);
                 facts.listed_whole = Some(false);
             }
@@ -319,7 +332,7 @@ impl Tree {
         let above = Arc::new(above);
         for (id, member) in members {
             let Some(record) = self.known.get(&id).cloned() else { continue };
-            let errand = if self.desk.is_due(&record, self.alone) {
+            let errand = if self.desk.is_due(&record, self.lane) {
                 Errand::Carry
             } else if self.has_due_below(&record) {
                 Errand::Members
@@ -340,7 +353,7 @@ impl Tree {
         self.known.values().any(|known| {
             known.identity.0.len() > container.identity.0.len()
                 && known.identity.0.starts_with(&container.identity.0)
-                && self.desk.is_due(known, self.alone)
+                && self.desk.is_due(known, self.lane)
         })
     }
 
@@ -357,7 +370,7 @@ impl Tree {
     /// A container was passed through for its members' bytes.
     async fn passed(&mut self, node: Node, taken: Taken) -> Result<(), Halt> {
         let Taken { record, carried } = taken;
-        let Carried { facts, came, members, spool } = carried;
+        let Carried { facts, came, members, spool, .. } = carried;
         match came {
             Came::Broken(error) => Err(RunError::spool(&self.desk.means.spool, error)),
             Came::Text(_) | Came::Same if record.sha256 == facts.sha256 => {
@@ -375,11 +388,7 @@ impl Tree {
             }
             // Other bytes: the container is listed first, and that settles its members.
             Came::Text(_) | Came::Same => {
-                let events = vec![self.desk.event(
-                    record.id,
-                    Some(record.revision),
-                    Change::Requeued { by_hand: false },
-                )];
+                let events = vec![self.desk.event(record.id, Some(record.revision), Change::Requeued)];
                 for record in self.desk.record(events).await? {
                     self.known.insert(record.id, record.clone());
                     let again = Node { record, errand: Errand::Carry, ..node.clone() };
@@ -387,12 +396,30 @@ impl Tree {
                 }
                 Ok(())
             }
+            // Nothing is wrong with them: they wait with it.
+            Came::Held(fault) => self.hold_below(&record, &fault).await,
             Came::Failed(fault) => {
                 let message =
                     format!("its container could not be opened again: {}: {}", fault.kind, fault.message);
                 self.unreachable(&record, None, &message).await
             }
         }
+    }
+
+    /// What is due below a container that waits for its extractor waits as well.
+    async fn hold_below(&mut self, container: &Record, fault: &Fault) -> Result<(), Halt> {
+        let mut below: Vec<_> = self
+            .known
+            .values()
+            .filter(|known| known.id != container.id && known.identity.0.starts_with(&container.identity.0))
+            .filter(|known| self.desk.is_due(known, self.lane))
+            .cloned()
+            .collect();
+        below.sort_by(|a, b| a.identity.cmp(&b.identity));
+        for record in below {
+            self.desk.held(&record, fault.clone(), false).await?;
+        }
+        Ok(())
     }
 
     /// Due documents below a container that cannot be had: directly below it and not in `there`, or all.
@@ -410,15 +437,18 @@ impl Tree {
                 let at = container.identity.0.len() + 1;
                 there.is_none_or(|there| known.identity.0.len() == at && !there.contains(&known.id))
             })
-            .filter(|known| self.desk.is_due(known, self.alone))
+            .filter(|known| self.desk.is_due(known, self.lane))
             .cloned()
             .collect();
         lost.sort_by(|a, b| a.identity.cmp(&b.identity));
         for record in lost {
             let fault = Fault::new(Stage::Fetch, Kind::SourceUnreachable, message);
-            if let Some(record) = self.desk.begin(&record, Stage::Fetch, self.alone).await? {
+            if let Some(record) = self.desk.begin(&record, Stage::Fetch, self.lane).await? {
                 self.known.insert(record.id, record.clone());
-                self.desk.failed(&record, fault, crate::ledger::Facts::default()).await?;
+                let attempts = record.attempts;
+                self.desk
+                    .failed(&record, fault, crate::ledger::Facts::default(), attempts, self.lane)
+                    .await?;
             }
         }
         Ok(())
@@ -456,16 +486,16 @@ struct Taken {
 }
 
 /// Journals the start and carries one document; `None` where it has moved on meanwhile.
-async fn take(desk: &Desk, node: Node, budget: Budget, alone: bool) -> Result<Option<Taken>, Halt> {
+async fn take(desk: &Desk, node: Node, trip: Trip) -> Result<Option<Taken>, Halt> {
     let record = match node.errand {
         Errand::Members => node.record,
-        Errand::Carry => match desk.begin(&node.record, Stage::Fetch, alone).await? {
+        Errand::Carry => match desk.begin(&node.record, Stage::Fetch, trip.lane).await? {
             Some(record) => record,
             None => return Ok(None),
         },
     };
     let _shown = desk.in_flight(&record);
-    let carried = carry(&desk.means, &record, &node.place, node.errand, budget).await;
+    let carried = carry(&desk.means, &record, &node.place, trip).await;
     if let Place::Member { spool: Some(spool), bytes } = &node.place {
         spool.forget(&bytes.range);
     }

@@ -169,6 +169,12 @@ impl Pool {
         Lease { slot, shared: Arc::clone(&self.shared), _permit: permit }
     }
 
+    /// Waits for a place among the children, for one that is not made by a zygote: given back when dropped.
+    pub async fn place(&self) -> OwnedSemaphorePermit {
+        let permits = Arc::clone(&self.shared.permits);
+        permits.acquire_owned().await.expect("the semaphore is never closed")
+    }
+
     /// The process id of the child that runs in the only slot, for `doctor`.
     pub(crate) fn watcher(&self) -> impl Fn() -> Option<i32> + Send + use<> {
         let shared = Arc::clone(&self.shared);

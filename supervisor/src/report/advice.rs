@@ -26,6 +26,10 @@ fn pending(record: &Record) -> &'static str {
         Some(Task::Delete | Task::Exclude) => {
             "Nothing: it is leaving the index, and the next `lazaret run`, or the one that is on, finishes that."
         }
+        Some(Task::Large) => {
+            "Nothing: it met a limit, and is tried once more under those of the large lane at the end of the next \
+             `lazaret run`, or of the one that is on."
+        }
         Some(Task::Write { .. }) => {
             "Nothing: its kept text is written again by the next `lazaret run`, or the one that is on."
         }

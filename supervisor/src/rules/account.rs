@@ -49,6 +49,8 @@ fn known(old: &Record, change: &Change, at: Millis) -> Option<Record> {
         Change::Rejected { fault } => rejected(old, fault),
         Change::Left => left(old),
         Change::Touched { stat } => touched(old, *stat),
+        // Its policy has changed its mind.
+        Change::Requeued if old.state == State::Excluded => Some(requeued(old)),
         _ if old.is_leaving() || old.state == State::Excluded => None,
         Change::Started { .. } => Some(started(old, at)),
         Change::Fetched { .. } | Change::Ready if !is_carried(old) => None,
@@ -67,7 +69,10 @@ fn known(old: &Record, change: &Change, at: Millis) -> Option<Record> {
             written(old, *state, facts, in_sink, fault.as_deref(), at)
         }
         Change::Same { stat } => same(old, *stat),
-        Change::Requeued { by_hand } => Some(requeued(old, *by_hand, at)),
+        Change::Requeued => Some(requeued(old)),
+        Change::RequeuedByHand => Some(requeued_by_hand(old, at)),
+        Change::Due => due(old),
+        Change::Held { fault, attempted } => held(old, fault, *attempted, at),
         Change::Unwritten => unwritten(old),
         Change::PutBack => put_back(old),
         Change::Lost { stage, alone, settle } => lost(old, *stage, *alone, *settle, at),
@@ -321,14 +326,50 @@ fn written(
     Some(new)
 }
 
-fn requeued(old: &Record, by_hand: bool, at: Millis) -> Record {
+fn requeued(old: &Record) -> Record {
     let mut new = old.clone();
-    if by_hand {
-        new.requeued_at = Some(at);
-    }
     start_anew(&mut new);
     queue(&mut new, Task::Carry);
     new
+}
+
+fn requeued_by_hand(old: &Record, at: Millis) -> Record {
+    Record { requeued_at: Some(at), rested: None, ..requeued(old) }
+}
+
+fn due(old: &Record) -> Option<Record> {
+    if old.state != State::Retrying {
+        return None;
+    }
+    let mut new = old.clone();
+    queue(&mut new, Task::Carry);
+    Some(new)
+}
+
+/// A breaker holds what is waiting, what was just being tried, and what failed for the reason that opened it. What has a
+/// text, and waits only for the sink, is not concerned.
+fn held(old: &Record, fault: &Fault, attempted: bool, at: Millis) -> Option<Record> {
+    let waits = match old.state {
+        State::Pending => matches!(old.task, Some(Task::Carry | Task::Large)),
+        State::Retrying | State::Quarantined => true,
+        State::Indexed | State::Suspect | State::Excluded | State::Deleted => false,
+    };
+    if !waits {
+        return None;
+    }
+    let mut new = old.clone();
+    if attempted {
+        take_back_attempt(&mut new);
+    }
+    rest_with(&mut new, fault, Some(Settle::Retry { next_attempt: None }), at);
+    Some(new)
+}
+
+fn take_back_attempt(new: &mut Record) {
+    new.attempts = new.attempts.saturating_sub(1);
+    if new.attempts == 0 {
+        new.last_attempt = None;
+    }
 }
 
 fn unwritten(old: &Record) -> Option<Record> {
@@ -348,10 +389,7 @@ fn put_back(old: &Record) -> Option<Record> {
         return None;
     }
     let mut new = old.clone();
-    new.attempts = old.attempts.saturating_sub(1);
-    if new.attempts == 0 {
-        new.last_attempt = None;
-    }
+    take_back_attempt(&mut new);
     Some(new)
 }
 
@@ -397,6 +435,7 @@ fn rest_with(new: &mut Record, fault: &Fault, settle: Option<Settle>, at: Millis
             rest(new, State::Quarantined);
             new.why = Some(why);
         }
+        Settle::Large => queue(new, Task::Large),
         // A failure put nothing into the sink, and no state is claimed before its act.
         Settle::Suspect | Settle::Exclude => {
             rest(new, State::Quarantined);
@@ -471,6 +510,10 @@ fn note_facts(new: &mut Record, facts: &Facts) {
         new.pipeline.clone_from(&facts.pipeline);
     }
     new.same_as = facts.same_as;
+    if facts.same_as.is_some() {
+        // Another made it; nothing was tried here.
+        new.attempts = 0;
+    }
 }
 
 fn note_stat(new: &mut Record, stat: Stat) {
@@ -486,7 +529,8 @@ fn keep_unless<T: Clone>(old: &mut Option<T>, new: &Option<T>) {
 }
 
 fn is_carried(record: &Record) -> bool {
-    record.state == State::Pending && matches!(record.task, Some(Task::Carry | Task::Write { .. }))
+    record.state == State::Pending
+        && matches!(record.task, Some(Task::Carry | Task::Large | Task::Write { .. }))
 }
 
 #[cfg(test)]

@@ -114,9 +114,10 @@ fn situations() -> Vec<(&'static str, Record)> {
         ("suspect", after(&[seen(1), started(), written(State::Suspect)])),
         ("retrying", after(&[seen(1), started(), failed(LATER)])),
         ("quarantined", after(&[seen(1), started(), failed(CORRUPT)])),
-        ("stale", with(&[Change::Requeued { by_hand: false }, started(), failed(CORRUPT)])),
+        ("stale", with(&[Change::Requeued, started(), failed(CORRUPT)])),
         ("excluded", after(&[refused(1, Kind::PolicyPath, None)])),
         ("deleted", after(&[seen(1), Change::Gone])),
+        ("for the large lane", after(&[seen(1), started(), failed(Settle::Large)])),
         ("to write", with(&[Change::Unwritten])),
         ("to delete", with(&[Change::Gone])),
         ("to exclude", with(&[rejected()])),
@@ -130,6 +131,7 @@ fn told(record: Option<Record>) -> String {
         Some(record) => match &record.task {
             None => record.state.name().to_owned(),
             Some(Task::Carry) => "carry".to_owned(),
+            Some(Task::Large) => "large".to_owned(),
             Some(Task::Write { state }) => format!("write {state}"),
             Some(Task::Delete) => "delete".to_owned(),
             Some(Task::Exclude) => "exclude".to_owned(),
@@ -153,12 +155,16 @@ fn every_change_in_every_situation() {
         ("failed, later", failed(LATER)),
         ("failed for good", failed(CORRUPT)),
         ("failed, excluded", failed(Settle::Exclude)),
+        ("failed, for the large lane", failed(Settle::Large)),
         ("indexed", written(State::Indexed)),
         ("suspect", written(State::Suspect)),
         ("rejected", rejected()),
         ("gone", Change::Gone),
         ("left", Change::Left),
-        ("requeued", Change::Requeued { by_hand: false }),
+        ("requeued", Change::Requeued),
+        ("requeued by hand", Change::RequeuedByHand),
+        ("due", Change::Due),
+        ("held", Change::Held { fault: fault(Kind::ExtractorBroken), attempted: true }),
         ("unwritten", Change::Unwritten),
         ("put back", Change::PutBack),
         ("lost", lost(false)),
@@ -175,33 +181,41 @@ fn every_change_in_every_situation() {
     let columns: Vec<&str> = situations().iter().map(|(name, _)| *name).collect();
     assert_eq!(
         columns.join(", "),
-        "new, in hand, indexed, suspect, retrying, quarantined, stale, excluded, deleted, to write, to delete, to exclude"
+        "new, in hand, indexed, suspect, retrying, quarantined, stale, excluded, deleted, for the large lane, to write, \
+         to delete, to exclude"
     );
     let expected = [
-        "seen the same: -, -, -, -, -, -, -, carry, carry, -, write indexed, write indexed",
-        "seen anew: carry, carry, carry, carry, carry, carry, carry, carry, carry, carry, carry, carry",
-        "seen excluded: excluded, excluded, exclude, exclude, excluded, excluded, exclude, -, excluded, exclude, exclude, \
-         exclude",
-        "seen denied: retrying, retrying, retrying, retrying, retrying, retrying, retrying, retrying, retrying, retrying, \
-         retrying, retrying",
-        "started: carry, carry, carry, carry, carry, carry, carry, -, -, write indexed, -, -",
-        "fetched: carry, carry, -, -, -, -, -, -, -, write indexed, -, -",
-        "ready: carry, carry, -, -, -, -, -, -, -, write indexed, -, -",
-        "failed, later: retrying, retrying, retrying, retrying, retrying, retrying, retrying, -, -, retrying, -, -",
-        "failed for good: quarantined, quarantined, quarantined, quarantined, quarantined, quarantined, quarantined, -, -, \
-         quarantined, -, -",
-        "failed, excluded: excluded, excluded, exclude, exclude, excluded, excluded, exclude, -, -, exclude, -, -",
-        "indexed: indexed, indexed, indexed, indexed, indexed, indexed, indexed, -, -, indexed, -, -",
-        "suspect: suspect, suspect, suspect, suspect, suspect, suspect, suspect, -, -, suspect, -, -",
-        "rejected: excluded, excluded, exclude, exclude, excluded, excluded, exclude, excluded, -, exclude, exclude, -",
-        "gone: deleted, deleted, delete, delete, deleted, deleted, delete, deleted, -, delete, -, delete",
-        "left: -, -, -, -, -, -, -, -, -, -, deleted, excluded",
-        "requeued: carry, carry, carry, carry, carry, carry, carry, -, -, carry, -, -",
-        "unwritten: -, -, write indexed, write suspect, -, -, quarantined, -, -, -, -, -",
-        "put back: carry, carry, -, -, -, -, -, -, -, write indexed, -, -",
-        "lost: retrying, retrying, -, -, -, -, -, -, -, retrying, -, -",
-        "touched: carry, carry, indexed, suspect, retrying, quarantined, quarantined, excluded, -, write indexed, delete, \
-         exclude",
+        "seen the same: -, -, -, -, -, -, -, carry, carry, -, -, write indexed, write indexed",
+        "seen anew: carry, carry, carry, carry, carry, carry, carry, carry, carry, carry, carry, carry, carry",
+        "seen excluded: excluded, excluded, exclude, exclude, excluded, excluded, exclude, -, excluded, excluded, \
+         exclude, exclude, exclude",
+        "seen denied: retrying, retrying, retrying, retrying, retrying, retrying, retrying, retrying, retrying, \
+         retrying, retrying, retrying, retrying",
+        "started: carry, carry, carry, carry, carry, carry, carry, -, -, large, write indexed, -, -",
+        "fetched: carry, carry, -, -, -, -, -, -, -, large, write indexed, -, -",
+        "ready: carry, carry, -, -, -, -, -, -, -, large, write indexed, -, -",
+        "failed, later: retrying, retrying, retrying, retrying, retrying, retrying, retrying, -, -, retrying, \
+         retrying, -, -",
+        "failed for good: quarantined, quarantined, quarantined, quarantined, quarantined, quarantined, quarantined, \
+         -, -, quarantined, quarantined, -, -",
+        "failed, excluded: excluded, excluded, exclude, exclude, excluded, excluded, exclude, -, -, excluded, \
+         exclude, -, -",
+        "failed, for the large lane: large, large, large, large, large, large, large, -, -, large, large, -, -",
+        "indexed: indexed, indexed, indexed, indexed, indexed, indexed, indexed, -, -, indexed, indexed, -, -",
+        "suspect: suspect, suspect, suspect, suspect, suspect, suspect, suspect, -, -, suspect, suspect, -, -",
+        "rejected: excluded, excluded, exclude, exclude, excluded, excluded, exclude, excluded, -, excluded, \
+         exclude, exclude, -",
+        "gone: deleted, deleted, delete, delete, deleted, deleted, delete, deleted, -, deleted, delete, -, delete",
+        "left: -, -, -, -, -, -, -, -, -, -, -, deleted, excluded",
+        "requeued: carry, carry, carry, carry, carry, carry, carry, carry, -, carry, carry, -, -",
+        "requeued by hand: carry, carry, carry, carry, carry, carry, carry, -, -, carry, carry, -, -",
+        "due: -, -, -, -, carry, -, -, -, -, -, -, -, -",
+        "held: retrying, retrying, -, -, retrying, retrying, retrying, -, -, retrying, -, -, -",
+        "unwritten: -, -, write indexed, write suspect, -, -, quarantined, -, -, -, -, -, -",
+        "put back: carry, carry, -, -, -, -, -, -, -, large, write indexed, -, -",
+        "lost: retrying, retrying, -, -, -, -, -, -, -, retrying, retrying, -, -",
+        "touched: carry, carry, indexed, suspect, retrying, quarantined, quarantined, excluded, -, large, \
+         write indexed, delete, exclude",
     ];
     for (found, expected) in table.iter().zip(expected) {
         assert_eq!(found, expected);
@@ -217,7 +231,8 @@ fn without_a_record_only_a_sighting_says_anything() {
         written(State::Indexed),
         Change::Gone,
         Change::Left,
-        Change::Requeued { by_hand: false },
+        Change::Requeued,
+        Change::Due,
     ] {
         assert_eq!(step(None, change), None);
     }
@@ -251,14 +266,8 @@ fn attempts_are_counted_at_their_start_and_uncounted_when_put_back() {
 
 #[test]
 fn a_failure_keeps_what_is_in_the_sink_and_its_first_time() {
-    let mut record = after(&[
-        seen(1),
-        started(),
-        written(State::Indexed),
-        Change::Requeued { by_hand: false },
-        started(),
-        failed(LATER),
-    ]);
+    let mut record =
+        after(&[seen(1), started(), written(State::Indexed), Change::Requeued, started(), failed(LATER)]);
     assert_eq!(record.in_sink, Some(sink(b"v1", State::Indexed)));
     assert_eq!((record.kind, record.class), (Some(Kind::ParseMalformed), Some(Class::Corrupt)));
     assert_eq!((record.first_failed, record.next_attempt), (Some(NOW), Some(9_000)));
@@ -378,7 +387,7 @@ fn only_a_death_while_alone_counts_as_a_crash() {
         Change::Lost { stage: Stage::Extract, alone: true, settle: Settle::Quarantine { why: Why::GaveUp } };
     let poison = after(&[seen(1), started(), poison]);
     assert_eq!((poison.state, poison.why), (State::Quarantined, Some(Why::GaveUp)));
-    let requeued = step(Some(&poison), Change::Requeued { by_hand: false }).unwrap();
+    let requeued = step(Some(&poison), Change::Requeued).unwrap();
     assert_eq!((requeued.attempts, requeued.crashes, requeued.alone), (0, 0, false));
     let survived = after(&[seen(1), started(), lost(false), started(), written(State::Indexed)]);
     assert!(!survived.alone);

@@ -103,12 +103,32 @@ pub struct Evidence {
     /// The name that the file's extension promises, where its bytes are of another format.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extension_mismatch: Option<String>,
+    /// What the engines before the last one of a chain said, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub verdicts: Vec<Said>,
+    /// Tells one list of passwords from another: the one that was tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub passwords: Option<String>,
+    /// The source asked to be left alone for so long, in ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
     /// A counter of the machine or of the cgroup that moved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counter: Option<String>,
 }
 
 impl Eq for Evidence {}
+
+/// What one engine of a chain said of a document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said {
+    pub engine: String,
+    /// `None`: a text that passed the check.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub kind: Option<Kind>,
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub message: String,
+}
 
 /// A limit that was met.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

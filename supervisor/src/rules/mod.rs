@@ -10,6 +10,14 @@ pub mod classify;
 
 pub mod retry;
 
+pub mod breaker;
+
+pub mod due;
+
+pub mod sharing;
+
+pub mod versions;
+
 pub mod account;
 
 pub mod identify;
@@ -21,7 +29,5 @@ pub mod check;
 pub mod policy;
 
 pub mod budget;
-
-pub mod versions;
 
 pub mod reconcile;

@@ -2,46 +2,117 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::fault::Fault;
-use super::kind::{Class, Kind, Why};
-use crate::ledger::{Millis, Settle};
+use super::kind::{Class, Kind, State, Why};
+use crate::ledger::{Millis, Record, Settle, Task};
 use crate::settings::{KindPolicy, Retry};
 use std::collections::BTreeMap;
 
-/// Where a document goes after `fault`. `attempts` counts those made, this one included; `random` is in `[0, 1)`.
+/// What a document is tried under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    /// The ordinary limits, beside others.
+    Normal,
+    /// The higher limits, with nothing beside it.
+    Large,
+    /// The ordinary limits, with nothing beside it: the supervisor died with it.
+    Alone,
+}
+
+/// What the settings say of retries, and whether this machine has a large lane.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules<'a> {
+    pub retry: &'a Retry,
+    pub kinds: &'a BTreeMap<Kind, KindPolicy>,
+    pub large: bool,
+}
+
+impl Rules<'_> {
+    fn policy(&self, kind: Kind) -> KindPolicy {
+        self.kinds.get(&kind).copied().unwrap_or_default()
+    }
+
+    /// How many attempts may end with this kind; `None`: as many as it takes.
+    fn ceiling(&self, kind: Kind) -> Option<u32> {
+        self.policy(kind).attempts.or_else(|| (!is_unbounded(kind)).then_some(self.retry.attempts))
+    }
+
+    /// The longest that anything waits, in ms. What waits longer was noted under another clock.
+    pub fn longest_wait_ms(&self) -> u64 {
+        self.kinds.values().filter_map(|policy| policy.delay_ms).max().unwrap_or(0).max(self.retry.cap_ms)
+    }
+}
+
+/// One cheap open a run, for as long as it takes: a renewed credential changes nothing that a listing could see. A broken
+/// extractor counts no attempt and waits for its next probe.
+fn is_unbounded(kind: Kind) -> bool {
+    matches!(kind, Kind::SourceDenied | Kind::ExtractorBroken)
+}
+
+/// Which lane the next attempt at a document is for.
+pub fn lane(record: &Record, rules: Rules<'_>) -> Lane {
+    if record.alone {
+        return Lane::Alone;
+    }
+    let waits = matches!(record.state, State::Retrying) || record.task == Some(Task::Carry);
+    let last_try = record.kind.filter(|kind| waits && is_slow(*kind)).is_some_and(|kind| {
+        record.attempts > 0
+            && rules.ceiling(kind).is_some_and(|ceiling| record.attempts.saturating_add(1) >= ceiling)
+    });
+    if record.task == Some(Task::Large) || (last_try && rules.large) { Lane::Large } else { Lane::Normal }
+}
+
+/// It may be done one day with more time.
+fn is_slow(kind: Kind) -> bool {
+    matches!(kind, Kind::TimeStalled | Kind::TimeWall | Kind::TimeUnkillable)
+}
+
+/// It met a limit that the large lane has more of.
+fn met_a_limit(kind: Kind) -> bool {
+    matches!(kind, Kind::MemoryLimit | Kind::TimeCpu | Kind::OutputLimit)
+}
+
+/// Whether the time of a document that is `retrying` has come. One without a time waits for the next run, which
+/// `began` then. A time further away than anything waits, and an attempt in the future, are of a clock that has been set back since.
+pub fn is_due(record: &Record, began: Millis, now: Millis, longest_wait_ms: u64) -> bool {
+    match record.next_attempt {
+        Some(at) => at <= now || at > now.saturating_add(signed(longest_wait_ms)),
+        None => record.last_attempt.is_none_or(|at| at < began || at > now),
+    }
+}
+
+fn signed(ms: u64) -> Millis {
+    Millis::try_from(ms).unwrap_or(Millis::MAX)
+}
+
+/// Where a document goes after `fault`, met in this lane. `attempts` counts those made, this one included; `random` is in
+/// `[0, 1)`.
 ///
 /// A supervisor's death is not decided here but by [`supervisor_lost`].
 pub fn decide(
     fault: &Fault,
     attempts: u32,
-    retry: &Retry,
-    kinds: &BTreeMap<Kind, KindPolicy>,
+    lane: Lane,
+    rules: Rules<'_>,
     random: f64,
     now: Millis,
 ) -> Settle {
-    let policy = kinds.get(&fault.kind).copied().unwrap_or_default();
+    let policy = rules.policy(fault.kind);
     match policy.class.or(fault.class) {
         Some(Class::Rejected) => Settle::Exclude,
+        Some(Class::Permanent) if rules.large && lane != Lane::Large && met_a_limit(fault.kind) => {
+            Settle::Large
+        }
         Some(Class::Permanent) => Settle::Quarantine { why: Why::Permanent },
         Some(Class::Corrupt) => Settle::Quarantine { why: Why::Corrupt },
-        Some(Class::Transient) => transient(fault.kind, attempts, retry, policy, random, now),
+        Some(Class::Transient) => transient(fault, attempts, rules, random, now),
         // The content check found it: there is a text.
         None => Settle::Suspect,
     }
 }
 
-fn transient(
-    kind: Kind,
-    attempts: u32,
-    retry: &Retry,
-    policy: KindPolicy,
-    random: f64,
-    now: Millis,
-) -> Settle {
-    // One cheap open a run, for as long as it takes: a renewed credential changes nothing that a listing could see. A
-    // broken extractor counts no attempt and waits for its next probe.
-    let unbounded = matches!(kind, Kind::SourceDenied | Kind::ExtractorBroken);
-    let ceiling = policy.attempts.or_else(|| (!unbounded).then_some(retry.attempts));
-    if ceiling.is_some_and(|ceiling| attempts >= ceiling) {
+fn transient(fault: &Fault, attempts: u32, rules: Rules<'_>, random: f64, now: Millis) -> Settle {
+    let (kind, policy) = (fault.kind, rules.policy(fault.kind));
+    if rules.ceiling(kind).is_some_and(|ceiling| attempts >= ceiling) {
         return Settle::Quarantine { why: Why::GaveUp };
     }
     let at_once = match kind {
@@ -55,10 +126,12 @@ fn transient(
     }
     let delay = match policy.delay_ms {
         Some(delay) => delay,
-        None if unbounded => return Settle::Retry { next_attempt: None },
-        None => delay_ms(attempts, retry, random),
+        None if is_unbounded(kind) => return Settle::Retry { next_attempt: None },
+        None => delay_ms(attempts, rules.retry, random),
     };
-    Settle::Retry { next_attempt: Some(now.saturating_add(i64::try_from(delay).unwrap_or(i64::MAX))) }
+    // What the source itself asks for is the least: it goes before the cap.
+    let delay = delay.max(fault.evidence.retry_after_ms.unwrap_or(0));
+    Settle::Retry { next_attempt: Some(now.saturating_add(signed(delay))) }
 }
 
 /// Full jitter: anything between the floor and a bound that doubles with each attempt up to the cap, so that what failed
@@ -102,7 +175,12 @@ mod tests {
     const RETRY: Retry = Retry { attempts: 5, floor_ms: 60_000, cap_ms: 21_600_000, max_crashes: 3 };
 
     fn settle(kind: Kind, attempts: u32) -> Settle {
-        decide(&Fault::new(Stage::Extract, kind, ""), attempts, &RETRY, &BTreeMap::new(), 0.0, 1_000)
+        in_lane(kind, attempts, Lane::Normal, false)
+    }
+
+    fn in_lane(kind: Kind, attempts: u32, lane: Lane, large: bool) -> Settle {
+        let rules = Rules { retry: &RETRY, kinds: &BTreeMap::new(), large };
+        decide(&Fault::new(Stage::Extract, kind, ""), attempts, lane, rules, 0.0, 1_000)
     }
 
     #[test]
@@ -138,7 +216,9 @@ mod tests {
     fn settings_change_class_attempts_and_delay() {
         let fault = Fault::new(Stage::Extract, Kind::TimeWall, "");
         let with = |policy, attempts| {
-            decide(&fault, attempts, &RETRY, &BTreeMap::from([(Kind::TimeWall, policy)]), 0.9, 1_000)
+            let kinds = BTreeMap::from([(Kind::TimeWall, policy)]);
+            let rules = Rules { retry: &RETRY, kinds: &kinds, large: false };
+            decide(&fault, attempts, Lane::Normal, rules, 0.9, 1_000)
         };
         let delay = KindPolicy { delay_ms: Some(5), ..KindPolicy::default() };
         assert_eq!(with(delay, 1), Settle::Retry { next_attempt: Some(1_005) });
@@ -146,6 +226,87 @@ mod tests {
         assert_eq!(with(attempts, 1), Settle::Quarantine { why: Why::GaveUp });
         let class = KindPolicy { class: Some(Class::Permanent), ..KindPolicy::default() };
         assert_eq!(with(class, 1), Settle::Quarantine { why: Why::Permanent });
+    }
+
+    #[test]
+    fn what_met_a_limit_gets_one_try_in_the_large_lane() {
+        for kind in [Kind::MemoryLimit, Kind::TimeCpu, Kind::OutputLimit] {
+            assert_eq!(in_lane(kind, 1, Lane::Normal, true), Settle::Large, "{kind}");
+            assert_eq!(in_lane(kind, 1, Lane::Alone, true), Settle::Large, "{kind}");
+            assert_eq!(in_lane(kind, 2, Lane::Large, true), Settle::Quarantine { why: Why::Permanent });
+            assert_eq!(in_lane(kind, 1, Lane::Normal, false), Settle::Quarantine { why: Why::Permanent });
+        }
+        assert_eq!(
+            in_lane(Kind::CrashSegv, 1, Lane::Normal, true),
+            Settle::Quarantine { why: Why::Permanent }
+        );
+    }
+
+    #[test]
+    fn what_the_source_asks_for_is_the_least_delay() {
+        let mut fault = Fault::new(Stage::Fetch, Kind::SourceThrottled, "429");
+        fault.evidence.retry_after_ms = Some(50_000_000);
+        let rules = Rules { retry: &RETRY, kinds: &BTreeMap::new(), large: false };
+        let settle = decide(&fault, 1, Lane::Normal, rules, 0.9, 1_000);
+        assert_eq!(settle, Settle::Retry { next_attempt: Some(50_001_000) });
+        fault.evidence.retry_after_ms = Some(1);
+        let settle = decide(&fault, 1, Lane::Normal, rules, 0.0, 1_000);
+        assert_eq!(settle, Settle::Retry { next_attempt: Some(61_000) });
+    }
+
+    /// A record that failed `attempts` times with this kind.
+    fn record(kind: Kind, attempts: u32, task: Option<Task>) -> Record {
+        use crate::ledger::{Change, Event, Seen, SourceId};
+        use crate::rules::account::{Verdict, apply};
+        let identity = shared::Identity::item(b"a");
+        let doc = shared::DocumentId::derive("s", &identity);
+        let seen = Seen {
+            source: SourceId(1),
+            identity,
+            within: None,
+            position: 0,
+            size: None,
+            mtime_ns: None,
+            stat: None,
+            sha256: None,
+            fault: None,
+            settle: None,
+        };
+        let event = Event { doc, expects: None, at: 0, change: Change::Seen(Box::new(seen)) };
+        let Verdict::Changed(record) = apply(None, &event) else { panic!() };
+        let state = if task.is_some() { State::Pending } else { State::Retrying };
+        Record { state, task, kind: Some(kind), attempts, last_attempt: Some(500), ..*record }
+    }
+
+    #[test]
+    fn the_last_try_of_what_was_slow_is_in_the_large_lane() {
+        let rules = |large| Rules { retry: &RETRY, kinds: Box::leak(Box::default()), large };
+        for kind in [Kind::TimeWall, Kind::TimeStalled, Kind::TimeUnkillable] {
+            assert_eq!(lane(&record(kind, 3, None), rules(true)), Lane::Normal);
+            assert_eq!(lane(&record(kind, 4, None), rules(true)), Lane::Large);
+            assert_eq!(lane(&record(kind, 4, None), rules(false)), Lane::Normal);
+            assert_eq!(lane(&record(kind, 0, Some(Task::Carry)), rules(true)), Lane::Normal, "new bytes");
+        }
+        assert_eq!(lane(&record(Kind::SourceIo, 4, None), rules(true)), Lane::Normal);
+        assert_eq!(lane(&record(Kind::MemoryLimit, 1, Some(Task::Large)), rules(true)), Lane::Large);
+        let alone = Record { alone: true, ..record(Kind::TimeWall, 4, None) };
+        assert_eq!(lane(&alone, rules(true)), Lane::Alone);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_keeps_nothing_waiting() {
+        let at = |next_attempt, last_attempt, now| {
+            let record =
+                Record { next_attempt, last_attempt: Some(last_attempt), ..record(Kind::SourceIo, 1, None) };
+            is_due(&record, 1_000, now, 60_000)
+        };
+        assert!(!at(Some(5_000), 0, 4_999));
+        assert!(at(Some(5_000), 0, 5_000));
+        assert!(!at(Some(65_000), 0, 5_000));
+        assert!(at(Some(65_001), 0, 5_000), "nothing waits so long");
+        assert!(at(None, 999, 2_000), "tried before this run");
+        assert!(!at(None, 1_000, 2_000), "tried in this run");
+        assert!(at(None, 3_000, 2_000), "tried in the future");
     }
 
     #[test]

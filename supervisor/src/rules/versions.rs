@@ -1,33 +1,38 @@
-//! Whether what was made of a document would be made the same way today.
+//! Whether what a record was made with is still what a document would be carried with today.
+//!
+//! A stage version may be a chain of engines, joined by [`THEN`]: what the first of them took was made by a part of the
+//! chain, and what comes behind it plays no part.
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::kind::Stage;
 use crate::ledger::Pipeline;
 
-/// Between the engines of a chain, in the order in which they are tried.
-const THEN: &str = " > ";
+/// Stands between the engines of a chain.
+pub const THEN: &str = " > ";
 
-/// Whether a result made under `record_pipeline` was made under a stage version that is no longer `current`, the pipeline
-/// of today for a document of this format. Where nothing was made, nothing is stale.
+/// The version of a stage for which there is no engine at the moment. Nothing is better made without one.
+pub const NONE: &str = "none";
+
+/// Whether a result made with `made` would be made otherwise with `current`, which is that of the document's format.
 ///
-/// A stage is stale that both have under other versions, and one that the result lacks. `recognise` is not tried on every
-/// document: a result without it is current, one with it is stale where there is none any more. Of a chain of engines
-/// only those up to the one that took the document count.
-pub fn is_stale(record_pipeline: &Pipeline, current: &Pipeline) -> bool {
-    if record_pipeline.is_empty() {
-        return false;
-    }
-    Stage::ALL.iter().any(|stage| match (record_pipeline.get(stage), current.get(stage)) {
-        (Some(made), Some(now)) => !is_beginning(made, now),
-        (None, Some(_)) => *stage != Stage::Recognise,
-        (Some(_), None) => *stage == Stage::Recognise,
-        (None, None) => false,
+/// A stage that the record does not name played no part in it.
+pub fn is_stale(made: &Pipeline, current: &Pipeline) -> bool {
+    made.iter().any(|(stage, version)| is_outdated(version, current.get(stage).map(String::as_str)))
+}
+
+/// The same for a failure of `stage`, in which all engines of a chain had their try: nothing up to that stage may have
+/// changed.
+pub fn has_moved_on(made: &Pipeline, current: &Pipeline, stage: Stage) -> bool {
+    current.iter().any(|(at, version)| {
+        *at <= stage && version != NONE && made.get(at).map_or(*at == stage, |made| made != version)
     })
 }
 
-/// Whether `made` is `now`, or the first engines of it.
-fn is_beginning(made: &str, now: &str) -> bool {
-    now.strip_prefix(made).is_some_and(|rest| rest.is_empty() || rest.starts_with(THEN))
+fn is_outdated(made: &str, current: Option<&str>) -> bool {
+    let Some(current) = current else { return true };
+    current != made
+        && current != NONE
+        && !current.strip_prefix(made).is_some_and(|rest| rest.starts_with(THEN))
 }
 
 #[cfg(test)]
@@ -39,25 +44,43 @@ mod tests {
     }
 
     #[test]
-    fn each_pair_of_pipelines_has_its_verdict() {
-        use Stage::{Check, Extract, Identify, Recognise};
-        for (made, now, stale) in [
-            (&[(Identify, "1"), (Extract, "1 a")][..], &[(Identify, "1"), (Extract, "1 a")][..], false),
-            (&[(Extract, "1 a")], &[(Extract, "2 a")], true),
-            (&[(Extract, "1")], &[(Extract, "10")], true),
-            (&[], &[(Extract, "1")], false),
-            (&[(Identify, "1")], &[(Identify, "1"), (Extract, "1")], true),
-            (&[(Identify, "1"), (Extract, "1")], &[(Identify, "1")], false),
-            (&[(Extract, "1")], &[(Extract, "1"), (Recognise, "5")], false),
-            (&[(Extract, "1"), (Recognise, "5")], &[(Extract, "1")], true),
-            (&[(Extract, "1"), (Recognise, "5")], &[(Extract, "1"), (Recognise, "6")], true),
-            (&[(Extract, "a 1")], &[(Extract, "a 1 > b 2")], false),
-            (&[(Extract, "a 1 > b 2")], &[(Extract, "a 1 > b 2 > c 3")], false),
-            (&[(Extract, "b 2")], &[(Extract, "a 1 > b 2")], true),
-            (&[(Extract, "a 1 > b 2")], &[(Extract, "a 1")], true),
-            (&[(Extract, "a 1"), (Check, "1")], &[(Extract, "a 12"), (Check, "1")], true),
-        ] {
-            assert_eq!(is_stale(&pipeline(made), &pipeline(now)), stale, "{made:?} {now:?}");
-        }
+    fn what_the_first_engine_of_a_chain_took_does_not_depend_on_the_second() {
+        let made = pipeline(&[(Stage::Identify, "1"), (Stage::Extract, "a 1")]);
+        let of =
+            |extract| pipeline(&[(Stage::Identify, "1"), (Stage::Extract, extract), (Stage::Recognise, "t")]);
+        assert!(!is_stale(&made, &of("a 1")));
+        assert!(!is_stale(&made, &of("a 1 > b 2")));
+        assert!(is_stale(&made, &of("a 1.1")));
+        assert!(is_stale(&made, &of("b 2 > a 1")));
+        assert!(is_stale(&made, &pipeline(&[(Stage::Identify, "1")])));
+        assert!(is_stale(&pipeline(&[(Stage::Identify, "0")]), &of("a 1")));
+    }
+
+    #[test]
+    fn a_failure_is_moved_on_by_its_own_stage_and_those_before_it() {
+        let made = pipeline(&[(Stage::Identify, "1"), (Stage::Extract, "a 1"), (Stage::Check, "1")]);
+        let of = |extract, check| {
+            pipeline(&[
+                (Stage::Identify, "1"),
+                (Stage::Extract, extract),
+                (Stage::Recognise, "t"),
+                (Stage::Check, check),
+            ])
+        };
+        assert!(!has_moved_on(&made, &of("a 1", "1"), Stage::Check));
+        assert!(!has_moved_on(&made, &of("a 1", "2"), Stage::Extract));
+        assert!(has_moved_on(&made, &of("a 1", "2"), Stage::Check));
+        assert!(has_moved_on(&made, &of("a 2", "1"), Stage::Extract));
+        // A failure that a further engine could not have had a hand in.
+        assert!(has_moved_on(&made, &of("a 1 > b 1", "1"), Stage::Extract));
+        // It failed for want of recognition, and there is one now.
+        assert!(has_moved_on(&made, &of("a 1", "1"), Stage::Recognise));
+        // There is less than there was.
+        let none = pipeline(&[(Stage::Identify, "1"), (Stage::Extract, NONE)]);
+        assert!(!has_moved_on(&made, &none, Stage::Extract));
+        assert!(!is_stale(
+            &made,
+            &pipeline(&[(Stage::Identify, "1"), (Stage::Extract, NONE), (Stage::Check, "1")])
+        ));
     }
 }

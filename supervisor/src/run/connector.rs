@@ -2,23 +2,32 @@
 //!
 //! The listing only records; what is to be done is taken from the ledger, in the order in which it became due, and never
 //! from memory. A document that the ledger calls due while its tree is under way is left to that tree; what the tree does
-//! not do is found when all has come to rest, before the retries.
+//! not do is found when all has come to rest.
+//!
+//! What is new goes first; beside it at most a quarter of the trees are retries. When nothing else is left there come, in
+//! this order: what has become due by other versions or limits, the retries, the large lane (one at a time), and last what is
+//! gone from the source: until then its text is there for whoever has the same bytes at another place.
 
+use super::breakers::{self, Watch};
 use super::desk::{self, Desk};
+use super::falling_due::fall_due;
+use super::verify::{Picked, verify};
 use super::{Orders, RunError};
 use crate::fault_point::{self, Point};
-use crate::ledger::{Due, Durability, Facts, Queue, Record, SourceId, SourceRow, Task};
+use crate::ledger::{Change, Due, Durability, Facts, Queue, Record, SourceId, SourceRow, Task};
 use crate::path::tree::Tree;
 use crate::rules::fault::Fault;
 use crate::rules::kind::{Kind, Stage};
+use crate::rules::retry::{self, Lane};
 use crate::sink::texts::Texts;
-use crate::source::folder::{self, Batch, Listed, Listing, ListingError};
+use crate::source::folder::{self, Batch, Listed, Listing, ListingError, Verify};
 use shared::DocumentId;
 use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -31,6 +40,8 @@ pub struct Connector<'a> {
     pub source: Arc<SourceRow>,
     pub state: PathBuf,
     pub accept_deletions: bool,
+    /// Whether the source is listed; otherwise only what is known is carried.
+    pub lists: bool,
     pub orders: &'a Orders,
     /// Items that the listing has seen.
     pub listed: Arc<AtomicU64>,
@@ -53,14 +64,26 @@ impl Connector<'_> {
     /// What is structural. What concerns one document is its record.
     pub async fn run(mut self) -> Result<Listed, RunError> {
         let sources = vec![self.source.id];
-        self.alone(&sources).await?;
-        let recorded = Arc::new(Notify::new());
-        self.listing.store(true, Ordering::Relaxed);
-        let given_up = GivenUp::default();
-        let mut listing = Some(self.begin_listing(recorded.clone(), given_up.0.clone()));
-        let mut listed = Listed::default();
+        self.watch().begin().await?;
+        if self.open().is_none() {
+            self.alone(&sources).await?;
+        }
         let mut work = Work::new(sources);
+        let recorded = Arc::new(Notify::new());
+        let given_up = GivenUp::default();
+        let mut listing = None;
+        if self.lists {
+            self.listing.store(true, Ordering::Relaxed);
+            listing = Some(self.begin_listing(recorded.clone(), given_up.0.clone(), work.picked.clone()));
+        }
+        let mut listed = Listed::default();
         loop {
+            if self.watch().look().await? {
+                // What waits for it now is passed by again.
+                work.after = 0;
+                work.stale = true;
+            }
+            self.watch().probe_if_due().await?;
             self.fill(&mut work).await?;
             if listing.is_none() && work.idle() {
                 match self.more(&mut work).await? {
@@ -89,10 +112,21 @@ impl Connector<'_> {
         }
     }
 
+    fn watch(&self) -> Watch<'_> {
+        let listing = self.listing.load(Ordering::Relaxed);
+        Watch { desk: &self.desk, source: &self.source, listing }
+    }
+
+    /// The source's breaker, if it is open.
+    fn open(&self) -> Option<crate::rules::breaker::Breaker> {
+        self.desk.breakers.open(self.source.id)
+    }
+
     fn begin_listing(
         &self,
         recorded: Arc<Notify>,
         given_up: Arc<AtomicBool>,
+        picked: Picked,
     ) -> tokio::task::JoinHandle<Result<Listed, ListingError>> {
         // Not the desk: a listing that hangs must not keep the writer waiting for it.
         let (ledger, readers, settings) =
@@ -100,6 +134,7 @@ impl Connector<'_> {
         let (source, state) = (self.source.clone(), self.state.clone());
         let (accept_deletions, seen, orders) =
             (self.accept_deletions, self.listed.clone(), self.orders.clone());
+        let share = settings.verify_share;
         tokio::task::spawn_blocking(move || {
             let reader = readers.open().map_err(ListingError::Ledger)?;
             let listing = Listing {
@@ -111,11 +146,12 @@ impl Connector<'_> {
                 now: desk::now(),
                 accept_deletions,
                 deletion_guard: settings.deletion_guard,
-                verify: None,
+                verify: (share > 0.0).then_some(Verify { share, salt: desk::now().cast_unsigned() }),
             };
             let mut trouble = None;
-            let outcome = folder::list(&listing, &mut |Batch { events, items, .. }| {
+            let outcome = folder::list(&listing, &mut |Batch { events, items, verify }| {
                 seen.store(items, Ordering::Relaxed);
+                picked.add(verify);
                 if orders.is_stopped() || given_up.load(Ordering::Relaxed) {
                     return ControlFlow::Break(());
                 }
@@ -146,7 +182,7 @@ impl Connector<'_> {
         loop {
             let sources = sources.to_vec();
             let due = self.desk.readers.with(move |reader| reader.alone(&sources)).await?;
-            let Some(record) = due.into_iter().find(|record| self.desk.is_due(record, true)) else {
+            let Some(record) = due.into_iter().find(|record| self.desk.is_due(record, Lane::Alone)) else {
                 return Ok(());
             };
             if self.orders.is_stopped() {
@@ -157,59 +193,103 @@ impl Connector<'_> {
     }
 
     async fn one_alone(&mut self, record: &Record) -> Result<(), RunError> {
-        // Its neighbours in the tree are left where they are: only this one is due while alone.
-        let root = record.root;
-        let known = self.desk.readers.with(move |reader| reader.tree(root)).await?;
-        let Some(root) = known.iter().find(|known| known.id == root).cloned() else { return Ok(()) };
-        let only: Vec<_> = known
-            .into_iter()
-            .map(|mut known| {
-                if known.id != record.id {
-                    known.alone = false;
-                }
-                known
-            })
-            .collect();
-        let root = if root.id == record.id { root } else { Record { alone: false, ..root } };
-        Tree::new(self.desk.clone(), self.source.clone(), root, only, true).carry().await?;
-        self.desk.flush().await?;
-        self.reached(record).await
+        only(&self.desk, &self.source, record).await?;
+        self.reached(record, Lane::Alone).await
     }
 
     /// A document that its tree does not lead to must not be waited for.
-    async fn reached(&self, record: &Record) -> Result<(), RunError> {
+    async fn reached(&self, record: &Record, lane: Lane) -> Result<(), RunError> {
         let id = record.id;
         let now = self.desk.readers.with(move |reader| reader.record(id)).await?;
         let untouched = now.filter(|now| now.revision == record.revision && !self.orders.is_stopped());
         let Some(untouched) = untouched else { return Ok(()) };
         let fault = Fault::new(Stage::Fetch, Kind::SourceUnreachable, "nothing gives it out again");
-        match self.desk.begin(&untouched, Stage::Fetch, true).await? {
-            Some(begun) => self.desk.failed(&begun, fault, Facts::default()).await,
+        match self.desk.begin(&untouched, Stage::Fetch, lane).await? {
+            Some(begun) => self.desk.failed(&begun, fault, Facts::default(), begun.attempts, lane).await,
             None => Ok(()),
         }
     }
 
     /// Takes up what is due, as far as there is room.
     async fn fill(&mut self, work: &mut Work) -> Result<(), RunError> {
+        self.fill_retries(work).await?;
         while !work.stopping && !self.orders.is_paused() && work.trees.len() < self.width {
             if work.due.is_empty() {
                 if !work.stale {
                     return Ok(());
                 }
                 work.stale = false;
-                let (sources, after) = (work.sources.clone(), work.after);
-                let due = self.desk.readers.with(move |reader| reader.due(&sources, after, TAKEN)).await?;
+                let (sources, after, gone) = (work.sources.clone(), work.after, work.gone);
+                let due =
+                    self.desk.readers.with(move |reader| reader.due(&sources, after, gone, TAKEN)).await?;
                 work.stale = due.len() == TAKEN;
                 work.due.extend(due);
                 if work.due.is_empty() {
                     return Ok(());
                 }
             }
-            let Some(due) = work.due.pop_front() else { return Ok(()) };
+            if self.open().is_some() {
+                self.hold(work).await?;
+            }
+            let Some(due) = work.due.pop_front() else { continue };
             work.after = work.after.max(due.queue);
             self.take_up(work, due).await?;
         }
         Ok(())
+    }
+
+    /// The source's breaker is open: what would have to be fetched waits.
+    async fn hold(&self, work: &mut Work) -> Result<(), RunError> {
+        let Some(breaker) = self.open() else { return Ok(()) };
+        let fault = Box::new(breakers::waits(&breaker));
+        let held = |due: &Due| matches!(due.record.task, Some(Task::Carry | Task::Large));
+        let events = work.due.iter().filter(|due| held(due)).map(|due| {
+            let change = Change::Held { fault: fault.clone(), attempted: false };
+            self.desk.event(due.record.id, Some(due.record.revision), change)
+        });
+        self.desk.record(events.collect()).await?;
+        for due in std::mem::take(&mut work.due) {
+            work.after = work.after.max(due.queue);
+            if !held(&due) {
+                work.due.push_back(due);
+            }
+        }
+        Ok(())
+    }
+
+    /// Retries beside what is new: at most a quarter of the trees.
+    async fn fill_retries(&mut self, work: &mut Work) -> Result<(), RunError> {
+        let most = self.width / 4;
+        let looked = work.looked.is_some_and(|at| at.elapsed() < LOOK);
+        if work.retries.len() >= most
+            || looked
+            || work.stopping
+            || self.orders.is_paused()
+            || self.open().is_some()
+        {
+            return Ok(());
+        }
+        work.looked = Some(Instant::now());
+        for record in self.retries(work).await? {
+            if work.retries.len() >= most || work.trees.len() >= self.width {
+                return Ok(());
+            }
+            let root = record.root;
+            if self.plant(work, record, true).await? {
+                work.retries.insert(root);
+            }
+        }
+        Ok(())
+    }
+
+    /// What failed and is due again.
+    async fn retries(&self, work: &Work) -> Result<Vec<Record>, RunError> {
+        let (sources, began) = (work.sources.clone(), self.desk.began);
+        let longest = self.desk.rules().longest_wait_ms();
+        let retries = move |reader: &crate::ledger::Reader| {
+            reader.retries(&sources, desk::now(), began, longest, TAKEN)
+        };
+        Ok(self.desk.readers.with(retries).await?)
     }
 
     async fn take_up(&mut self, work: &mut Work, due: Due) -> Result<(), RunError> {
@@ -224,7 +304,7 @@ impl Connector<'_> {
                 let text = self.kept_text(hash).await?;
                 self.desk.write_again(&record, text).await
             }
-            _ => self.plant(work, record, has_members).await,
+            _ => self.plant(work, record, has_members).await.map(drop),
         }
     }
 
@@ -239,10 +319,10 @@ impl Connector<'_> {
     }
 
     /// Starts the tree that a due document belongs to. Where that is under way it is left: what the tree does not do
-    /// itself is found when all is at rest.
-    async fn plant(&mut self, work: &mut Work, record: Record, has_members: bool) -> Result<(), RunError> {
-        if work.under_way.contains(&record.root) || !self.desk.is_due(&record, false) {
-            return Ok(());
+    /// itself is found when all is at rest. Gives whether it was started.
+    async fn plant(&mut self, work: &mut Work, record: Record, has_members: bool) -> Result<bool, RunError> {
+        if work.under_way.contains(&record.root) || !self.desk.is_due(&record, Lane::Normal) {
+            return Ok(false);
         }
         let single = record.id == record.root && !has_members;
         let (root, known) = if single {
@@ -252,23 +332,27 @@ impl Connector<'_> {
             let known = self.desk.readers.with(move |reader| reader.tree(root)).await?;
             (known.iter().find(|known| known.id == root).cloned(), known)
         };
-        let Some(root) = root else { return Ok(()) };
+        let Some(root) = root else { return Ok(false) };
         let id = root.id;
         work.under_way.insert(id);
-        let tree = Tree::new(self.desk.clone(), self.source.clone(), root, known, false);
+        let tree = Tree::new(self.desk.clone(), self.source.clone(), root, known, Lane::Normal);
         work.trees.spawn(async move { (id, tree.carry().await) });
-        Ok(())
+        Ok(true)
     }
 
     fn tree_done(&self, work: &mut Work, done: TreeDone) -> Result<(), RunError> {
         let (root, outcome) = done.map_err(|_| RunError::Ended)?;
         work.under_way.remove(&root);
+        work.retries.remove(&root);
         outcome
     }
 
-    /// When nothing is under way: whether the ledger has something after all. Retries come here, behind all that is new.
+    /// When nothing is under way: whether the ledger has something after all.
     async fn more(&mut self, work: &mut Work) -> Result<More, RunError> {
         self.desk.flush().await?;
+        if self.watch().look().await? {
+            return Ok(More::Found);
+        }
         if work.stopping {
             return Ok(More::Nothing);
         }
@@ -276,19 +360,75 @@ impl Connector<'_> {
             return Ok(More::Paused);
         }
         let sources = work.sources.clone();
-        let pending = self.desk.readers.with(move |reader| reader.due(&sources, 0, TAKEN)).await?;
+        let gone = work.gone;
+        let pending = self.desk.readers.with(move |reader| reader.due(&sources, 0, gone, TAKEN)).await?;
         if let Some(first) = pending.iter().find(|due| !due.record.alone) {
             work.look_again((first.record.id, first.record.revision))?;
             return Ok(More::Found);
         }
-        let (sources, began) = (work.sources.clone(), self.desk.began);
-        let retries =
-            self.desk.readers.with(move |reader| reader.retries(&sources, desk::now(), began, TAKEN)).await?;
-        for record in retries {
-            self.plant(work, record, true).await?;
+        if self.open().is_none() && self.old(work).await? {
+            return Ok(More::Found);
         }
-        Ok(if work.trees.is_empty() { More::Nothing } else { More::Found })
+        if !std::mem::replace(&mut work.gone, true) {
+            work.after = 0;
+            work.stale = true;
+            return Ok(More::Found);
+        }
+        Ok(More::Nothing)
     }
+
+    /// What is not new, kind by kind; gives whether there was some.
+    async fn old(&mut self, work: &mut Work) -> Result<bool, RunError> {
+        if !std::mem::replace(&mut work.fallen_due, true) && fall_due(&self.desk, self.source.id).await? > 0 {
+            work.stale = true;
+            return Ok(true);
+        }
+        let retries = self.retries(work).await?;
+        let mut large = Vec::new();
+        for record in retries {
+            if retry::lane(&record, self.desk.rules()) == Lane::Large {
+                large.push(record);
+            } else {
+                self.plant(work, record, true).await?;
+            }
+        }
+        if !work.trees.is_empty() {
+            return Ok(true);
+        }
+        let sources = work.sources.clone();
+        large.extend(self.desk.readers.with(move |reader| reader.large(&sources, TAKEN)).await?);
+        let Some(one) = large.into_iter().find(can_be_carried) else {
+            let found = verify(&self.desk, &self.source, &work.picked).await?;
+            work.stale |= found > 0;
+            return Ok(found > 0);
+        };
+        if !self.desk.means.large {
+            // The lane is no more: it goes where it would have gone without.
+            self.desk.without_large_lane(&one).await?;
+            return Ok(true);
+        }
+        only(&self.desk, &self.source, &one).await?;
+        self.reached(&one, Lane::Large).await?;
+        Ok(true)
+    }
+}
+
+/// Carries one document with nothing beside it, in the lane that it is for. Its neighbours in the tree are left where they
+/// are.
+pub(super) async fn only(desk: &Desk, source: &SourceRow, record: &Record) -> Result<(), RunError> {
+    let lane = retry::lane(record, desk.rules());
+    let root = record.root;
+    let known = desk.readers.with(move |reader| reader.tree(root)).await?;
+    let others = |known: Record| if known.id == record.id { known } else { known.passed_by() };
+    let known: Vec<_> = known.into_iter().map(others).collect();
+    let Some(root) = known.iter().find(|known| known.id == root).cloned() else { return Ok(()) };
+    Tree::new(desk.clone(), Arc::new(source.clone()), root, known, lane).carry().await?;
+    desk.flush().await
+}
+
+/// Whether a record is of something that has bytes: what only a listing can settle has not.
+pub(super) fn can_be_carried(record: &Record) -> bool {
+    record.parent.is_some() || record.stat.is_some()
 }
 
 /// Tells the listing, which nobody can abort, that the connector has ended.
@@ -323,9 +463,21 @@ struct Work {
     /// The ledger may have more than was last seen.
     stale: bool,
     stopping: bool,
+    /// Outermost items among `under_way` that are retries, and when it was last looked for some.
+    retries: HashSet<DocumentId>,
+    looked: Option<Instant>,
+    /// What the listing picked for the verify pass.
+    picked: Picked,
+    /// Whether it was asked what has become due by itself.
+    fallen_due: bool,
+    /// Whether it is the turn of what is gone.
+    gone: bool,
     /// The first document that was pending when nothing was under way any more, and how often it was.
     standing: Option<((DocumentId, u64), u32)>,
 }
+
+/// How often it is looked for retries while there is something new.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// How often a document may be found pending, unchanged, when nothing is under way, before that is called a standstill.
 const LOOKS: u32 = 3;
@@ -340,6 +492,11 @@ impl Work {
             after: 0,
             stale: true,
             stopping: false,
+            retries: HashSet::new(),
+            looked: None,
+            picked: Picked::default(),
+            fallen_due: false,
+            gone: false,
             standing: None,
         }
     }

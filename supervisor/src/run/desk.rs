@@ -4,16 +4,19 @@
 
 use super::Orders;
 use super::RunError;
+use super::alerts::Alerts;
+use super::breakers::Breakers;
 use super::readers::Readers;
 use super::writer::{InHand, Message, Work};
 use crate::fault_point::{self, Point};
 use crate::ledger::{
-    Applied, Change, Durability, Event, Facts, InSink, LedgerHandle, Millis, Record, Settle, Stat, Task,
+    Applied, Change, Durability, Event, Facts, InSink, LedgerHandle, Millis, Record, Settle, SourceRow, Stat,
+    Task,
 };
-use crate::path::{Means, Product};
+use crate::path::{Came, Carried, Means, Place, Product};
 use crate::rules::fault::Fault;
 use crate::rules::kind::{Kind, Stage, State};
-use crate::rules::retry;
+use crate::rules::retry::{self, Lane, Rules};
 use crate::sink::{Entry, embedded};
 use shared::{ContentHash, DocumentId};
 use std::collections::HashMap;
@@ -45,6 +48,8 @@ pub struct Desk {
     pub room: Arc<Semaphore>,
     /// When the run began: what has failed since then waits for the next run, unless it has a time.
     pub began: Millis,
+    pub breakers: Arc<Breakers>,
+    pub alerts: Alerts,
 }
 
 /// A document that is being carried, for people.
@@ -73,7 +78,7 @@ pub fn now() -> Millis {
 }
 
 /// A number in `[0, 1)`, for spreading retries.
-fn random() -> f64 {
+pub fn random() -> f64 {
     let bits = RandomState::new().hash_one(Instant::now()) >> 11;
     #[expect(clippy::cast_precision_loss, reason = "53 bits fit an f64 exactly")]
     let share = bits as f64 / (1_u64 << 53) as f64;
@@ -81,9 +86,15 @@ fn random() -> f64 {
 }
 
 impl Desk {
-    /// Whether something is to be done with a document in this run: `alone`, only what is to be tried alone.
-    pub fn is_due(&self, record: &Record, alone: bool) -> bool {
-        if record.alone != alone
+    /// What decides on retries.
+    pub fn rules(&self) -> Rules<'_> {
+        let settings = &self.means.settings;
+        Rules { retry: &settings.retry, kinds: &settings.kinds, large: self.means.large }
+    }
+
+    /// Whether something is to be done with a document in this lane now.
+    pub fn is_due(&self, record: &Record, lane: Lane) -> bool {
+        if retry::lane(record, self.rules()) != lane
             || self.in_hand.lock().unwrap_or_else(PoisonError::into_inner).contains(&record.id)
         {
             return false;
@@ -93,11 +104,11 @@ impl Desk {
             return false;
         }
         match record.state {
-            State::Pending => record.task == Some(Task::Carry),
-            State::Retrying => match record.next_attempt {
-                Some(at) => at <= now(),
-                None => record.last_attempt.is_none_or(|at| at < self.began),
-            },
+            State::Pending => matches!(record.task, Some(Task::Carry | Task::Large)),
+            State::Retrying => {
+                record.kind != Some(Kind::ExtractorBroken)
+                    && retry::is_due(record, self.began, now(), self.rules().longest_wait_ms())
+            }
             _ => false,
         }
     }
@@ -123,12 +134,8 @@ impl Desk {
     }
 
     /// Journals that a stage takes the document in hand. `None` where it has moved on.
-    pub async fn begin(
-        &self,
-        record: &Record,
-        stage: Stage,
-        alone: bool,
-    ) -> Result<Option<Record>, RunError> {
+    pub async fn begin(&self, record: &Record, stage: Stage, lane: Lane) -> Result<Option<Record>, RunError> {
+        let alone = lane == Lane::Alone;
         let event = self.event(record.id, Some(record.revision), Change::Started { stage, alone });
         let started = self.record(vec![event]).await?.pop();
         if record.identity.shown().contains("LAZARET-POISON") {
@@ -137,19 +144,70 @@ impl Desk {
         Ok(started)
     }
 
-    /// The attempt has failed: decides what follows, and records it. `record` is as it stood after its start.
-    pub async fn failed(&self, record: &Record, fault: Fault, facts: Facts) -> Result<(), RunError> {
-        let settings = &self.means.settings;
-        let settle =
-            retry::decide(&fault, record.attempts, &settings.retry, &settings.kinds, random(), now());
-        let change = if settle == Settle::Exclude {
-            Change::Rejected { fault: Box::new(fault) }
+    /// The attempt has failed: decides what follows, and records it. `record` is as it stood after its start; `attempts`
+    /// counts the tries, this one included, of whoever made them.
+    pub async fn failed(
+        &self,
+        record: &Record,
+        fault: Fault,
+        facts: Facts,
+        attempts: u32,
+        lane: Lane,
+    ) -> Result<(), RunError> {
+        let settle = retry::decide(&fault, attempts, lane, self.rules(), random(), now());
+        if settle == Settle::Exclude {
+            self.rejected(record, fault, facts).await?;
         } else {
-            Change::Failed { fault: Box::new(fault), settle, facts: Box::new(facts) }
-        };
+            let change = Change::Failed { fault: Box::new(fault), settle, facts: Box::new(facts) };
+            self.record(vec![self.event(record.id, Some(record.revision), change)]).await?;
+        }
+        self.carried.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// A policy rejects it. What was found out on the way is kept: the policy may think otherwise one day.
+    async fn rejected(&self, record: &Record, fault: Fault, facts: Facts) -> Result<(), RunError> {
+        let (mut events, mut revision) = (Vec::new(), record.revision);
+        if let (Some(sha256), Some(size)) = (facts.sha256, facts.size) {
+            let (format, media_type) = (facts.format, facts.media_type);
+            let change = Change::Fetched { sha256, size, format, media_type };
+            events.push(self.event(record.id, Some(revision), change));
+            revision += 1;
+        }
+        let change = Change::Rejected { fault: Box::new(fault) };
+        events.push(self.event(record.id, Some(revision), change));
+        self.record(events).await.map(drop)
+    }
+
+    /// It has to wait until a breaker closes; `attempted`: an attempt was begun, which does not count.
+    pub async fn held(&self, record: &Record, fault: Fault, attempted: bool) -> Result<(), RunError> {
+        let change = Change::Held { fault: Box::new(fault), attempted };
         self.record(vec![self.event(record.id, Some(record.revision), change)]).await?;
         self.carried.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Tells the source's breaker how the fetch of an item went.
+    pub fn fetched(&self, source: &SourceRow, place: &Place, carried: &Carried) {
+        if !matches!(place, Place::Item) {
+            return;
+        }
+        let fault = match &carried.came {
+            Came::Failed(fault) if fault.stage == Stage::Fetch => Some(fault),
+            _ => None,
+        };
+        self.breakers.fetched(source.id, fault);
+    }
+
+    /// A document waits for a large lane that there is not.
+    pub async fn without_large_lane(&self, record: &Record) -> Result<(), RunError> {
+        let fault = record.fault().unwrap_or_else(|| {
+            Fault::new(Stage::Extract, Kind::MemoryLimit, "it needs more than the limits allow")
+        });
+        let settle = retry::decide(&fault, record.attempts, Lane::Large, self.rules(), random(), now());
+        let facts = Facts { same_as: record.same_as, ..Facts::default() };
+        let change = Change::Failed { fault: Box::new(fault), settle, facts: Box::new(facts) };
+        self.record(vec![self.event(record.id, Some(record.revision), change)]).await.map(drop)
     }
 
     /// The bytes are those of the last time.
@@ -171,12 +229,13 @@ impl Desk {
             self.readers.with(move |reader| reader.record(id)).await?
         };
         let Some(current) = current else { return Ok(()) };
-        self.failed(&current, Fault::new(Stage::Extract, Kind::InternalPanic, words), Facts::default()).await
+        let fault = Fault::new(Stage::Extract, Kind::InternalPanic, words);
+        self.failed(&current, fault, Facts::default(), current.attempts, Lane::Normal).await
     }
 
     /// Hands a text to the writer; the ledger follows when the sink has acknowledged it.
     pub async fn write(&self, record: Record, product: Product, facts: Facts) -> Result<(), RunError> {
-        let text: Arc<str> = product.text.into();
+        let text = product.text;
         let in_sink = InSink {
             sink: embedded::NAME.to_owned(),
             sha256: facts.sha256,
@@ -212,7 +271,7 @@ impl Desk {
     /// What the sink should hold goes there again, from its kept text. Where that is lost, the document is carried again.
     pub async fn write_again(&self, record: &Record, texts: Option<String>) -> Result<(), RunError> {
         let (Some(in_sink), Some(text)) = (&record.in_sink, texts) else {
-            let event = self.event(record.id, Some(record.revision), Change::Requeued { by_hand: false });
+            let event = self.event(record.id, Some(record.revision), Change::Requeued);
             self.record(vec![event]).await?;
             return Ok(());
         };
@@ -220,17 +279,7 @@ impl Desk {
             Some(Task::Write { state }) => state,
             _ => in_sink.state,
         };
-        let mut fault = None;
-        if let (State::Suspect, Some(kind)) = (state, record.kind) {
-            let mut told = Fault::new(
-                record.stage.unwrap_or(Stage::Check),
-                kind,
-                record.message.clone().unwrap_or_default(),
-            );
-            told.class = record.class;
-            told.evidence = record.evidence.clone().unwrap_or_default();
-            fault = Some(Box::new(told));
-        }
+        let fault = record.fault().filter(|_| state == State::Suspect).map(Box::new);
         let title = record.evidence.as_ref().and_then(|e| e.metadata.as_ref()).and_then(|m| m.title.clone());
         let entry = Entry { id: record.id, title, path: record.identity.shown(), state, text: text.into() };
         let change = Change::Written {

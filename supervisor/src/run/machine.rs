@@ -28,6 +28,11 @@ impl Machine {
         }
     }
 
+    /// Whether a child of the large lane fits into this machine, with nothing beside it.
+    pub fn has_large_lane(&self, memory: u64) -> bool {
+        memory.saturating_add(BESIDE) <= self.total
+    }
+
     /// How many children at a time: as many as there are processors, and no more than fit into what memory is free, each with
     /// its limit of `memory` bytes.
     pub fn children(&self, memory: u64) -> usize {
@@ -47,5 +52,7 @@ mod tests {
         assert_eq!(machine.children(512 << 20), 7);
         assert_eq!(machine.children(1 << 20), 16);
         assert_eq!(machine.children(u64::MAX), 1);
+        assert!(machine.has_large_lane(63 << 30));
+        assert!(!machine.has_large_lane(64 << 30));
     }
 }

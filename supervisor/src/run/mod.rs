@@ -4,14 +4,18 @@
 //! the cage, then the connectors one after the other. What fails here is structural and stops the run; what fails for a
 //! document is a record, made further down. Whatever happens, `close` runs and the summary tells what the ledger says.
 
+pub mod alerts;
+pub mod breakers;
 pub mod connector;
 pub mod control;
 pub mod desk;
+mod falling_due;
 mod machine;
 mod orders;
 mod readers;
 pub mod reconcile;
 mod recover;
+mod verify;
 mod watch;
 pub mod writer;
 
@@ -21,16 +25,21 @@ pub use readers::Readers;
 
 use crate::ledger::{
     Books, Change, Cluster, Durability, Event, Ledger, LedgerError, LedgerHandle, Millis, RunEnd, SourceId,
+    SourceRow,
 };
-use crate::path::{Means, spool_folder};
+use crate::path::{Earlier, Means, Room, spool_folder};
+use crate::pool::command::Missing;
 use crate::pool::{Pool, PoolError};
 use crate::report::style::safe;
 use crate::report::time;
+use crate::rules::breaker::Scope;
 use crate::settings::Settings;
 use crate::sink::SinkError;
 use crate::sink::embedded::Embedded;
 use crate::sink::texts::Texts;
 use crate::source::folder::ListingError;
+use alerts::{Alerts, Topic};
+use breakers::Breakers;
 use connector::Connector;
 use desk::{Desk, Shown, now};
 use shared::{DocumentId, Layer};
@@ -39,7 +48,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use writer::{InHand, Message, Store};
@@ -52,6 +61,8 @@ pub struct Plan {
     /// In this order.
     pub sources: Vec<Named>,
     pub accept_deletions: bool,
+    /// Waits for what is due later, until nothing is.
+    pub until_settled: bool,
 }
 
 /// A source by its name and its root.
@@ -89,6 +100,8 @@ pub struct Outcome {
     pub books: Option<Books>,
     pub clusters: Vec<Cluster>,
     pub alerts: Vec<String>,
+    /// Breakers that are open at its end: scope and name.
+    pub breakers: Vec<(Scope, String)>,
     /// Layers of the cage that do not hold here, and why.
     pub missing: Vec<(Layer, String)>,
     pub next_due: Option<Millis>,
@@ -99,7 +112,7 @@ pub struct Outcome {
 /// Runs the plan. `window` is called once, when there is something to look at.
 pub async fn run(plan: Plan, orders: Orders, window: impl FnOnce(Window) + Send) -> Outcome {
     let began = Instant::now();
-    let mut told = Told::default();
+    let mut told = Told { alerts: Alerts::new(&plan.settings.alert), ..Told::default() };
     let (end, error) = match whole(&plan, &orders, window, began, &mut told).await {
         Ok(()) if orders.is_stopped() => (RunEnd::Interrupted, None),
         Ok(()) => (RunEnd::Completed, None),
@@ -112,29 +125,35 @@ pub async fn run(plan: Plan, orders: Orders, window: impl FnOnce(Window) + Send)
         carried: told.carried.load(Ordering::Relaxed),
         books: None,
         clusters: Vec::new(),
-        alerts: told.alerts,
+        alerts: told.alerts.close().await,
+        breakers: Vec::new(),
         missing: told.missing,
         next_due: None,
         names: plan.sources.iter().map(|source| source.name.clone()).collect(),
     };
-    read_books(&plan.state, &told.sources, &mut outcome);
+    let names = outcome.names.clone();
+    read_books(&plan.state, &told.sources, &names, &mut outcome);
     outcome
 }
 
 /// What the parts of a run tell, whatever its end.
 #[derive(Default)]
 struct Told {
-    alerts: Vec<String>,
+    alerts: Alerts,
     missing: Vec<(Layer, String)>,
     sources: Vec<SourceId>,
     carried: Arc<AtomicU64>,
 }
 
-fn read_books(state: &Path, sources: &[SourceId], outcome: &mut Outcome) {
+fn read_books(state: &Path, sources: &[SourceId], names: &[String], outcome: &mut Outcome) {
     let Ok(reader) = crate::ledger::Reader::open(state) else { return };
     outcome.books = reader.books().ok();
     outcome.clusters = reader.clusters(sources).unwrap_or_default();
     outcome.next_due = reader.next_due(sources).unwrap_or_default();
+    let open = reader.breakers().unwrap_or_default().into_iter();
+    let concerns = |scope: Scope, name: &String| scope != Scope::Source || names.contains(name);
+    outcome.breakers =
+        open.map(|(scope, name, _)| (scope, name)).filter(|(scope, name)| concerns(*scope, name)).collect();
 }
 
 async fn whole(
@@ -150,10 +169,9 @@ async fn whole(
     let readers = Arc::new(Readers::new(&plan.state));
     let handle = ledger.handle();
     let outcome = async {
-        let recovered = recover::recover(&handle, &readers, &settings, anew).await?;
-        told.alerts.extend(recovered);
+        recover::recover(&handle, &readers, &settings, anew, &told.alerts).await?;
         let shared = (handle.clone(), readers, orders.clone(), told.carried.clone());
-        let session = Session::begin(plan, store, shared, began).await?;
+        let session = Session::begin(plan, store, shared, began, &told.alerts).await?;
         told.missing = session.desk.means.pool.layers().1;
         session.carry(plan, orders, window, told).await
     }
@@ -195,6 +213,7 @@ impl Session {
         store: Store,
         (ledger, readers, orders, carried): (LedgerHandle, Arc<Readers>, Orders, Arc<AtomicU64>),
         began: Instant,
+        alerts: &Alerts,
     ) -> Result<Self, RunError> {
         let machine = Machine::look();
         let slots = plan.settings.children.unwrap_or_else(|| machine.children(plan.settings.limits.memory));
@@ -214,12 +233,13 @@ impl Session {
             began,
             sources: Vec::new(),
         };
-        let means = Means {
-            settings: plan.settings.clone(),
-            pool,
+        let room = Room {
             spool: spool_folder(&plan.state),
             memory_cap: machine.total / 4 / slots as u64,
+            large: large_lane(&plan.settings, machine, alerts),
         };
+        let earlier = Earlier { readers: readers.clone(), state: plan.state.clone() };
+        let means = Means::new(plan.settings.clone(), pool, room, Some(earlier)).await?;
         let desk = Desk {
             means: Arc::new(means),
             orders,
@@ -232,6 +252,8 @@ impl Session {
             width: slots + 1,
             room: Arc::new(Semaphore::new(desk::TEXTS_UNDER_WAY_KIB)),
             began: now(),
+            breakers: Arc::new(Breakers::new(plan.settings.breakers.source)),
+            alerts: alerts.clone(),
         };
         Ok(Session { desk, writer, window, width: 4 * slots })
     }
@@ -286,29 +308,113 @@ impl Session {
         sources: Vec<Arc<crate::ledger::SourceRow>>,
         told: &mut Told,
     ) -> Result<(), RunError> {
-        for source in sources {
+        for source in &sources {
             if orders.is_stopped() {
                 return Ok(());
             }
-            let connector = Connector {
-                desk: self.desk.clone(),
-                source: source.clone(),
-                state: plan.state.clone(),
-                accept_deletions: plan.accept_deletions,
-                orders,
-                listed: self.window.listed.clone(),
-                listing: self.window.listing.clone(),
-                width: self.width,
-            };
-            let deadline_ms = plan.settings.deadline_of(&source.name);
-            let listed = within(deadline_ms, &source.name, connector.run()).await?;
-            told.alerts.extend(listed.alerts.iter().map(|alert| format!("{}: {alert}", source.name)));
-            if listed.root_device != 0 {
-                self.desk.ledger.root_device(source.id, listed.root_device).await?;
-            }
+            self.connector(plan, orders, source, true, told).await?;
+        }
+        if plan.until_settled {
+            self.until_settled(plan, orders, &sources, told).await?;
         }
         Ok(())
     }
+
+    /// Waits for what is due later, and carries it, until there is no such thing any more.
+    async fn until_settled(
+        &mut self,
+        plan: &Plan,
+        orders: &Orders,
+        sources: &[Arc<SourceRow>],
+        told: &mut Told,
+    ) -> Result<(), RunError> {
+        let (ids, names) =
+            (told.sources.clone(), plan.sources.iter().map(|s| s.name.clone()).collect::<Vec<_>>());
+        loop {
+            let ids = ids.clone();
+            let (due, open) = self
+                .desk
+                .readers
+                .with(move |reader| Ok((reader.next_due(&ids)?, reader.breakers()?)))
+                .await?;
+            let Some(next) = due.into_iter().chain(breakers::next_probe(&open, &names)).min() else {
+                return Ok(());
+            };
+            self.wait_until(next, orders).await;
+            for source in sources {
+                if orders.is_stopped() {
+                    return Ok(());
+                }
+                self.connector(plan, orders, source, false, told).await?;
+            }
+        }
+    }
+
+    /// By the wall clock, which may jump: a wait that it makes longer than any is over.
+    async fn wait_until(&self, next: Millis, orders: &Orders) {
+        let longest = Millis::try_from(self.desk.rules().longest_wait_ms()).unwrap_or(Millis::MAX);
+        loop {
+            let left = next.saturating_sub(now());
+            if left <= 0 || left > longest || orders.is_stopped() {
+                return;
+            }
+            let left = Duration::from_millis(u64::try_from(left).unwrap_or(0)).min(LOOK_AT_THE_CLOCK);
+            tokio::select! {
+                () = tokio::time::sleep(left) => {}
+                () = orders.stopped() => return,
+            }
+        }
+    }
+
+    async fn connector(
+        &mut self,
+        plan: &Plan,
+        orders: &Orders,
+        source: &Arc<SourceRow>,
+        lists: bool,
+        told: &mut Told,
+    ) -> Result<(), RunError> {
+        let connector = Connector {
+            desk: self.desk.clone(),
+            source: source.clone(),
+            state: plan.state.clone(),
+            accept_deletions: plan.accept_deletions,
+            lists,
+            orders,
+            listed: self.window.listed.clone(),
+            listing: self.window.listing.clone(),
+            width: self.width,
+        };
+        let deadline_ms = plan.settings.deadline_of(&source.name);
+        let listed = within(deadline_ms, &source.name, connector.run()).await?;
+        for alert in &listed.alerts {
+            told.alerts.raise(Topic::Deletions, Some(&source.name), alert);
+        }
+        if listed.root_device != 0 {
+            self.desk.ledger.root_device(source.id, listed.root_device).await?;
+        }
+        Ok(())
+    }
+}
+
+/// How long is slept at most before the wall clock is looked at again.
+const LOOK_AT_THE_CLOCK: Duration = Duration::from_secs(5);
+
+/// Whether there is a large lane; says so where there is none for want of memory.
+fn large_lane(settings: &Settings, machine: Machine, alerts: &Alerts) -> bool {
+    if settings.large == settings.limits {
+        return false;
+    }
+    let has = machine.has_large_lane(settings.large.memory);
+    if !has {
+        let words = format!(
+            "there is no large lane: this machine has {} MiB of memory, and `limits.large.memory` is {} MiB",
+            machine.total >> 20,
+            settings.large.memory >> 20
+        );
+        alerts.mention(None, &words);
+    }
+    has
 }
 
 /// Ends what takes longer than it may.
@@ -318,7 +424,7 @@ async fn within<T>(
     work: impl Future<Output = Result<T, RunError>>,
 ) -> Result<T, RunError> {
     let Some(ms) = deadline_ms else { return work.await };
-    let ended = tokio::time::timeout(std::time::Duration::from_millis(ms), work).await;
+    let ended = tokio::time::timeout(Duration::from_millis(ms), work).await;
     ended.unwrap_or_else(|_| Err(RunError::Deadline { what: format!("the connector {connector}"), ms }))
 }
 
@@ -342,6 +448,8 @@ pub enum RunError {
     Sink(SinkError),
     Pool(PoolError),
     Listing(ListingError),
+    /// A command that the settings name.
+    Extractor(Missing),
     /// Our own folder for members.
     Spool {
         path: PathBuf,
@@ -391,6 +499,12 @@ impl From<PoolError> for RunError {
     }
 }
 
+impl From<Missing> for RunError {
+    fn from(error: Missing) -> Self {
+        RunError::Extractor(error)
+    }
+}
+
 impl From<ListingError> for RunError {
     fn from(error: ListingError) -> Self {
         RunError::Listing(error)
@@ -404,6 +518,7 @@ impl std::fmt::Display for RunError {
             RunError::Sink(_) => write!(f, "the index cannot go on"),
             RunError::Pool(_) => write!(f, "no document can be isolated here"),
             RunError::Listing(_) => write!(f, "the source cannot be listed"),
+            RunError::Extractor(_) => write!(f, "an extractor that the settings name cannot be used"),
             RunError::Spool { path, .. } => write!(f, "cannot spool members in {}", path.display()),
             RunError::NoProgress { document } => {
                 write!(f, "document {document} is pending and nothing moves it: this is a bug of lazaret")
@@ -428,6 +543,7 @@ impl std::error::Error for RunError {
             RunError::Ledger(error) => Some(error),
             RunError::Sink(error) => Some(error),
             RunError::Pool(error) => Some(error),
+            RunError::Extractor(error) => Some(error),
             RunError::Listing(error) => Some(error),
             RunError::Spool { source, .. } => Some(source),
             RunError::NoProgress { .. }

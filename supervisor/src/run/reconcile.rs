@@ -130,9 +130,10 @@ impl Comparison<'_> {
             // Nothing is deleted here: what is missing is told, however much it is.
             accept_deletions: true,
             deletion_guard: plan.settings.deletion_guard,
+            verify: None,
         };
         let mut failed = None;
-        let outcome = folder::list(&listing, &mut |events, _| {
+        let outcome = folder::list(&listing, &mut |folder::Batch { events, .. }| {
             for event in events {
                 unreadable.remove(&event.doc);
                 if let Err(error) = self.listed(source, event) {

@@ -1,8 +1,9 @@
 //! What the last supervisor left behind: documents in hand, and an index that is not what the ledger believes.
 
+use super::alerts::{Alerts, Topic};
 use super::desk::now;
 use super::{Readers, RunError};
-use crate::ledger::{Change, Durability, Event, LedgerHandle};
+use crate::ledger::{Change, Durability, Event, LedgerHandle, boot_id};
 use crate::rules::retry;
 use crate::settings::Retry;
 use shared::DocumentId;
@@ -11,29 +12,31 @@ use std::sync::Arc;
 /// Events of one transaction.
 const BATCH: usize = 1000;
 
-/// Records what was lost with the last supervisor. Returns what people should know.
+/// Records what was lost with the last supervisor, and raises what people should know.
 pub(super) async fn recover(
     ledger: &LedgerHandle,
     readers: &Arc<Readers>,
     retry: &Retry,
     anew: bool,
-) -> Result<Vec<String>, RunError> {
-    let mut alerts = Vec::new();
+    alerts: &Alerts,
+) -> Result<(), RunError> {
     let lost = lost(ledger, readers, retry).await?;
     if lost > 0 {
-        alerts.push(format!(
+        let words = format!(
             "the last run ended without warning; {lost} documents that it had in hand are tried one by one"
-        ));
+        );
+        alerts.raise(Topic::Recovery, None, &words);
     }
     if anew {
         let again = unwritten(ledger, readers).await?;
         if again > 0 {
-            alerts.push(format!(
+            let words = format!(
                 "the embedded index was missing or damaged; {again} documents are written again from their kept texts"
-            ));
+            );
+            alerts.raise(Topic::Recovery, None, &words);
         }
     }
-    Ok(alerts)
+    Ok(())
 }
 
 async fn lost(ledger: &LedgerHandle, readers: &Arc<Readers>, retry: &Retry) -> Result<usize, RunError> {
@@ -48,11 +51,15 @@ async fn lost(ledger: &LedgerHandle, readers: &Arc<Readers>, retry: &Retry) -> R
             Ok(lost)
         })
         .await?;
+    let last = readers.with(|reader| reader.last_run()).await?;
+    // A machine that went down took the supervisor with it: that counts for nobody.
+    let rebooted = last.is_none_or(|run| run.boot_id.is_none() || run.boot_id != boot_id());
     let events: Vec<_> = in_hand
         .iter()
         .map(|(hand, record)| {
-            let settle = retry::supervisor_lost(record.crashes, hand.alone, retry.max_crashes);
-            let change = Change::Lost { stage: hand.stage, alone: hand.alone, settle };
+            let alone = hand.alone && !rebooted;
+            let settle = retry::supervisor_lost(record.crashes, alone, retry.max_crashes);
+            let change = Change::Lost { stage: hand.stage, alone, settle };
             Event { doc: hand.doc, expects: None, at: now(), change }
         })
         .collect();

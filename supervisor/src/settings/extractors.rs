@@ -55,13 +55,15 @@ pub struct Recognise {
     pub enabled: bool,
     /// As tesseract names them.
     pub languages: Vec<String>,
+    /// So many pages of a document are read at most.
+    pub pages: usize,
     /// In place of tesseract.
     pub command: Option<Command>,
 }
 
 impl Default for Recognise {
     fn default() -> Self {
-        Recognise { enabled: true, languages: vec!["eng".to_owned()], command: None }
+        Recognise { enabled: true, languages: vec!["eng".to_owned()], pages: 200, command: None }
     }
 }
 
@@ -227,11 +229,13 @@ pub(super) fn recognise(mut section: Section, all: &mut Complaints) -> Recognise
         let problem = format!("`{wrong}` is no language of tesseract's, such as `eng`, `deu` or `chi_sim`");
         all.add(&key, problem);
     }
+    let pages = section.count("pages", (1, 100_000), all);
     let words = section.texts("command", all);
     let key = section.key("command");
     let recognise = Recognise {
         enabled: section.flag("enabled", all).unwrap_or(default.enabled),
         languages,
+        pages: pages.and_then(|pages| usize::try_from(pages).ok()).unwrap_or(default.pages),
         command: words.and_then(|words| command(words, &key, OutputKind::Text, false, all)),
     };
     section.finish(all);

@@ -13,9 +13,10 @@ pub use extractors::{Command, Engine, Extractor, OutputKind, Recognise};
 pub use reference::reference;
 pub use section::SettingError;
 
+use crate::rules::breaker;
 use crate::rules::kind::{Class, Kind};
 use globset::GlobSet;
-use shared::{Format, Layer, Layers, Limits};
+use shared::{ContentHash, Format, Layer, Layers, Limits};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -37,6 +38,9 @@ pub struct Settings {
     pub connectors: Vec<Connector>,
     /// Children at a time; `None`: as many as the machine has processors and memory for.
     pub children: Option<usize>,
+    pub breakers: Breakers,
+    /// What is started for each alert: a program and its arguments.
+    pub alert: Vec<String>,
     /// Below which share of its documents in one listing a source may lose them without a person's word.
     pub deletion_guard: f64,
     pub check: Check,
@@ -51,6 +55,14 @@ pub struct Retry {
     pub floor_ms: u64,
     pub cap_ms: u64,
     pub max_crashes: u32,
+}
+
+/// `[breaker.source]`, `[breaker.extractor]`, `[breaker.sink]`.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Breakers {
+    pub source: breaker::Policy,
+    pub extractor: breaker::Policy,
+    pub sink: breaker::Policy,
 }
 
 /// `[run]`. Times in ms.
@@ -191,6 +203,8 @@ impl Default for Settings {
             recognise: Recognise::default(),
             connectors: Vec::new(),
             children: None,
+            breakers: Breakers::default(),
+            alert: Vec::new(),
             deletion_guard: 0.1,
             check: Check::default(),
             verify_share: 0.01,
@@ -199,6 +213,13 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Tells one list of passwords from another, and gives none away: 32 bits of a hash over all of them. `None` where there
+    /// are none.
+    pub fn passwords_mark(&self) -> Option<String> {
+        let all = self.passwords.join("\n");
+        (!all.is_empty()).then(|| ContentHash::of(all.as_bytes()).to_string().chars().take(8).collect())
+    }
+
     /// How long the connector of this name may take, in ms.
     pub fn deadline_of(&self, connector: &str) -> Option<u64> {
         self.connectors.iter().find(|one| one.name == connector)?.deadline_ms

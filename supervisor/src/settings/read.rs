@@ -1,7 +1,10 @@
 //! From what was written to [`Settings`]: the file, `--set` over it, then section by section.
 
 use super::section::{Complaints, Section, SettingError, nearest};
-use super::{Cage, Connector, KindPolicy, Policy, Retry, Settings, Watch, extractors, large_lane};
+use super::{
+    Breakers, Cage, Check, Connector, KindPolicy, Policy, Retry, Settings, Watch, extractors, large_lane,
+};
+use crate::rules::breaker;
 use crate::rules::kind::{Class, Kind};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use shared::{Format, Layer, Layers, Limits};
@@ -101,6 +104,10 @@ fn settings(table: Table, all: &mut Complaints) -> Settings {
     let mut deletion = root.section("deletion", all);
     let deletion_guard = deletion.share("guard", all).unwrap_or(default.deletion_guard);
     deletion.finish(all);
+    let breakers = breakers(root.section("breaker", all), all);
+    let mut section = root.section("alert", all);
+    let alert = section.texts("command", all).unwrap_or_default();
+    section.finish(all);
     let check = check(root.section("check", all), all);
     let mut verify = root.section("verify", all);
     let verify_share = verify.share("share", all).unwrap_or(default.verify_share);
@@ -121,6 +128,8 @@ fn settings(table: Table, all: &mut Complaints) -> Settings {
         recognise,
         connectors,
         children,
+        breakers,
+        alert,
         deletion_guard,
         check,
         verify_share,
@@ -210,6 +219,27 @@ fn retry(mut section: Section, all: &mut Complaints) -> Retry {
     }
     section.finish(all);
     retry
+}
+
+fn breakers(mut section: Section, all: &mut Complaints) -> Breakers {
+    let breakers = Breakers {
+        source: breaker(section.section("source", all), all),
+        extractor: breaker(section.section("extractor", all), all),
+        sink: breaker(section.section("sink", all), all),
+    };
+    section.finish(all);
+    breakers
+}
+
+fn breaker(mut section: Section, all: &mut Complaints) -> breaker::Policy {
+    let default = breaker::Policy::default();
+    let window = section.count("window", (0, 10_000), all).and_then(|count| usize::try_from(count).ok());
+    let share = section.share("share", all);
+    if share == Some(0.0) {
+        all.add(&section.key("share"), "must be above 0; a window of 0 switches the breaker off");
+    }
+    section.finish(all);
+    breaker::Policy { window: window.unwrap_or(default.window), share: share.unwrap_or(default.share) }
 }
 
 fn watch(mut section: Section, default: Watch, all: &mut Complaints) -> Watch {

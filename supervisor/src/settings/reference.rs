@@ -94,8 +94,28 @@ pub fn reference() -> &'static [(&'static str, &'static str, &'static str)] {
         ("[[extractor]].jit", "false", "the command may run code that it has made itself (Java, JavaScript)"),
         ("recognise.enabled", "true", "read the text of pictures, where the program for it is found"),
         ("recognise.languages", "[\"eng\"]", "languages that tesseract is to expect, by its names for them"),
+        ("recognise.pages", "200", "pages of one document that are read at most"),
         ("recognise.command", "tesseract {input} stdout -l LANGUAGES", "another command that reads pictures"),
         ("passwords.file", "none", "a file with passwords for encrypted documents, one a line"),
+        ("breaker.source.window", "50", "a source's last fetches that are looked at; 0: no breaker"),
+        ("breaker.source.share", "0.8", "the share of failures among them at which its work stops"),
+        (
+            "breaker.extractor.window",
+            "50",
+            "an extractor's last documents that are looked at; 0: no breaker, for fuzzing",
+        ),
+        (
+            "breaker.extractor.share",
+            "0.8",
+            "the share of them with one fingerprint at which the extractor is not used",
+        ),
+        ("breaker.sink.window", "50", "a sink's last writes that are looked at; 0: no breaker"),
+        ("breaker.sink.share", "0.8", "the share of failures among them at which nothing is written"),
+        (
+            "alert.command",
+            "none",
+            "a program with its arguments, started for each alert with it as JSON on its standard input",
+        ),
         (
             "deletion.guard",
             "0.1",

@@ -39,6 +39,8 @@ fn nothing_written_gives_every_default() {
         recognise,
         connectors,
         children,
+        breakers,
+        alert,
         deletion_guard,
         check,
         verify_share,
@@ -50,7 +52,10 @@ fn nothing_written_gives_every_default() {
     assert_eq!(retry, Retry { attempts: 5, floor_ms: 60_000, cap_ms: 21_600_000, max_crashes: 3 });
     assert_eq!(watch, Watch { deadline_ms: None, watchdog_ms: 16 * 60_000 });
     assert!(extractors.is_empty());
-    assert_eq!(recognise, Recognise { enabled: true, languages: vec!["eng".to_owned()], command: None });
+    assert_eq!(
+        recognise,
+        Recognise { enabled: true, languages: vec!["eng".to_owned()], pages: 200, command: None }
+    );
     assert!(kinds.is_empty() && passwords.is_empty() && connectors.is_empty());
     assert!(policy.include.is_none() && policy.exclude.is_none());
     assert!(policy.max_age_ms.is_none() && policy.types.is_none());
@@ -59,6 +64,10 @@ fn nothing_written_gives_every_default() {
     assert!((deletion_guard - 0.1).abs() < 1e-9);
     assert_eq!(check, Check::default());
     assert!((verify_share - 0.01).abs() < 1e-9);
+    assert!(alert.is_empty());
+    for breaker in [breakers.source, breakers.extractor, breakers.sink] {
+        assert_eq!((breaker.window, (breaker.share * 10.0).round()), (50, 8.0));
+    }
 }
 
 /// A value that differs from the default for each key of the reference, as TOML.
@@ -86,6 +95,7 @@ fn example(key: &str) -> &'static str {
         "guard" | "share" | "under_extracted" | "junk" | "glyph_codes" | "repeated_lines"
         | "common_words" => "0.25",
         "near_empty" => "5",
+        "window" | "pages" => "7",
         "file" => "\"/dev/null\"",
         other => panic!("no example for {other}"),
     }

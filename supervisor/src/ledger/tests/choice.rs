@@ -150,7 +150,7 @@ fn what_changes_behind_a_walk_is_not_met_again() {
     let mut walk = shelf.reader.walk(&filter).unwrap();
     let mut met = Vec::new();
     while let Some(record) = shelf.reader.next(&filter, &mut walk, 1).unwrap().pop() {
-        append(&shelf.ledger, vec![event(record.id, record.revision, Change::Requeued { by_hand: true })]);
+        append(&shelf.ledger, vec![event(record.id, record.revision, Change::RequeuedByHand)]);
         met.push(record.identity.shown());
     }
     assert_eq!(met, ["a", "b", "c"]);
@@ -181,20 +181,10 @@ fn who_shares_a_result_is_found_from_each_of_them() {
     }
     assert_eq!(shelf.sharing(&alone), ["alone"]);
     // The maker has other bytes since: what it made stands for the others.
-    append(&shelf.ledger, vec![event(maker.id, maker.revision, Change::Requeued { by_hand: false })]);
+    append(&shelf.ledger, vec![event(maker.id, maker.revision, Change::Requeued)]);
     let changed = shelf.reader.record(maker.id).unwrap().unwrap();
     append(&shelf.ledger, vec![event(maker.id, changed.revision, written(b"z", State::Indexed))]);
     assert_eq!(shelf.sharing(&first), ["first", "second"]);
-}
-
-#[test]
-fn the_word_that_old_events_have_for_requeued_is_read() {
-    assert_eq!(Change::decode("\"Requeued\"").unwrap(), Change::Requeued { by_hand: false });
-    for by_hand in [false, true] {
-        let change = Change::Requeued { by_hand };
-        let text = serde_json::to_string(&change).unwrap();
-        assert_eq!(Change::decode(&text).unwrap(), change);
-    }
 }
 
 #[test]

@@ -60,10 +60,7 @@ fn another_process_appends_beside_a_live_supervisor() {
     let doc = id(&share, "a.pdf");
     append(&ledger, vec![item(&share, "a.pdf", 1), event(doc, 1, written(b"a", State::Indexed))]);
     let beside = Ledger::attach(&folder.state()).unwrap();
-    assert_eq!(
-        changed(&append(&beside, vec![event(doc, 2, Change::Requeued { by_hand: false })])[0]).revision,
-        3
-    );
+    assert_eq!(changed(&append(&beside, vec![event(doc, 2, Change::Requeued)])[0]).revision, 3);
     beside.close().unwrap();
     // The supervisor holds no copy of the record: what it knew is overtaken.
     let stale = append(&ledger, vec![event(doc, 2, Change::Unwritten)]);

@@ -27,6 +27,7 @@ enum Knows {
 fn change() -> impl Strategy<Value = Change> {
     let settle = prop_oneof![
         Just(Settle::AtOnce),
+        Just(Settle::Large),
         Just(Settle::Exclude),
         Just(Settle::Retry { next_attempt: Some(7) }),
         Just(Settle::Quarantine { why: Why::Permanent }),
@@ -40,7 +41,10 @@ fn change() -> impl Strategy<Value = Change> {
         1 => Just(Change::Rejected { fault: fault(Kind::PolicyType) }),
         2 => Just(Change::Gone),
         3 => Just(Change::Left),
-        1 => Just(Change::Requeued { by_hand: false }),
+        1 => Just(Change::Requeued),
+        1 => Just(Change::RequeuedByHand),
+        1 => Just(Change::Due),
+        2 => any::<bool>().prop_map(move |attempted| Change::Held { fault: Box::new(Fault::new(Stage::Fetch, Kind::SourceDenied, "no")), attempted }),
         1 => Just(Change::Unwritten),
         1 => Just(Change::PutBack),
         1 => Just(Change::Ready),
@@ -155,7 +159,7 @@ proptest! {
         let alive = rows.values().filter(|row| row.parent.is_none() && row.state != State::Deleted).count();
         prop_assert_eq!(reader.items_count(SourceId(1)).unwrap(), alive as u64);
         // What is due is exactly what has a task and was not taken by an attempt.
-        let due = reader.due(&[SourceId(1)], 0, 100).unwrap();
+        let due = reader.due(&[SourceId(1)], 0, true, 100).unwrap();
         prop_assert!(due.iter().all(|due| due.record.task.is_some()));
         let waiting = |row: &&Record| row.is_leaving();
         prop_assert!(rows.values().filter(waiting).all(|row| due.iter().any(|due| due.record.id == row.id)));

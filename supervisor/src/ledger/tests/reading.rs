@@ -123,14 +123,14 @@ fn a_path_goes_before_a_prefix_and_candidates_are_named() {
 fn due_is_in_order_and_an_attempt_takes_it_out_until_it_is_due_again() {
     let library = library();
     let due = |after| -> Vec<(Queue, String)> {
-        let due = library.reader.due(&[library.share.id], after, 10).unwrap();
+        let due = library.reader.due(&[library.share.id], after, true, 10).unwrap();
         due.into_iter().map(|due| (due.queue, due.record.identity.shown())).collect()
     };
     library.add("b", vec![]);
     library.add("a", vec![]);
     assert_eq!(due(0), [(1, "b".to_owned()), (2, "a".to_owned())]);
     assert_eq!(due(1), [(2, "a".to_owned())]);
-    assert_eq!(library.reader.due(&[], 0, 10).unwrap(), []);
+    assert_eq!(library.reader.due(&[], 0, true, 10).unwrap(), []);
     let b = library.id("b");
     append(&library.ledger, vec![event(b, 1, started())]);
     assert_eq!(due(0), [(2, "a".to_owned())]);
@@ -142,7 +142,7 @@ fn due_is_in_order_and_an_attempt_takes_it_out_until_it_is_due_again() {
     );
     assert_eq!(due(0), [(2, "a".to_owned())]);
     // A person's word makes it due behind everything that a run may have read already.
-    append(&library.ledger, vec![event(b, 5, Change::Requeued { by_hand: false })]);
+    append(&library.ledger, vec![event(b, 5, Change::Requeued)]);
     assert_eq!(due(2), [(7, "b".to_owned())]);
 }
 
@@ -155,7 +155,7 @@ fn what_an_attempt_had_taken_is_due_again_after_a_death() {
     let ledger = Ledger::open(&folder.state()).unwrap();
     let reader = Reader::open(&folder.state()).unwrap();
     let sources = reader.sources().unwrap();
-    assert_eq!(reader.due(&[sources[0].id], 0, 10).unwrap().len(), 1);
+    assert_eq!(reader.due(&[sources[0].id], 0, true, 10).unwrap().len(), 1);
     assert_eq!(reader.in_hand().unwrap(), []);
     ledger.close().unwrap();
 }
@@ -188,12 +188,14 @@ fn retries_come_when_their_time_has_come() {
     library.add("next run", vec![started(), retry(None)]);
     let sources = [library.share.id];
     let at = |now| -> Vec<String> {
-        let due = library.reader.retries(&sources, now, i64::MAX, 10).unwrap();
+        let due = library.reader.retries(&sources, now, i64::MAX, 60_000, 10).unwrap();
         due.iter().map(|record| record.identity.shown()).collect()
     };
     assert_eq!(at(999), ["next run"]);
     assert_eq!(at(1_000), ["next run", "now"]);
     assert_eq!(at(2_000), ["next run", "now", "later"]);
+    // The clock was set back by more than anything waits.
+    assert_eq!(at(-58_500), ["next run", "later"]);
     assert_eq!(library.reader.next_due(&sources).unwrap(), Some(1_000));
     assert_eq!(library.reader.next_due(&[]).unwrap(), None);
 }
@@ -293,7 +295,7 @@ fn failures_are_clustered_with_an_example() {
     library.add("b", vec![started(), failed(Kind::CrashSegv, PERMANENT)]);
     library.add("c", vec![started(), failed(Kind::TimeWall, Settle::Retry { next_attempt: None })]);
     library.add("d", vec![started(), written(b"d", State::Indexed)]);
-    library.add("e", vec![started(), failed(Kind::TimeWall, PERMANENT), Change::Requeued { by_hand: false }]);
+    library.add("e", vec![started(), failed(Kind::TimeWall, PERMANENT), Change::Requeued]);
     let clusters = library.reader.clusters(&[library.share.id]).unwrap();
     assert_eq!(clusters.len(), 2);
     assert_eq!(
@@ -346,7 +348,7 @@ fn the_history_has_every_attempt_with_every_key() {
                 Change::PutBack,
                 started(),
                 written(b"a", State::Indexed),
-                Change::Requeued { by_hand: false },
+                Change::Requeued,
                 started(),
             ],
         )

@@ -104,7 +104,7 @@ impl Program {
         path: PathBuf,
     ) -> Result<Program, Missing> {
         let files: Vec<PathBuf> = settings.arguments.iter().filter_map(|text| named_file(text)).collect();
-        let hashed = hash(std::iter::once(&path).chain(&files))
+        let hashed = hash(settings, std::iter::once(&path).chain(&files))
             .map_err(|(path, error)| Missing::Unreadable { path, why: error.to_string() })?;
         let mut shown = shown_for(&path);
         shown.extend(files.iter().flat_map(|file| links(file)).filter(|file| !is_systems(file)));
@@ -310,8 +310,13 @@ fn is_compiled(path: &Path) -> bool {
 }
 
 /// The first digits of one hash over all these files.
-fn hash<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Result<String, (PathBuf, io::Error)> {
+/// The first digits of a hash over the files, and over how the program is called.
+fn hash<'a>(
+    settings: &settings::Command,
+    files: impl Iterator<Item = &'a PathBuf>,
+) -> Result<String, (PathBuf, io::Error)> {
     let mut all = Sha256::new();
+    all.update(format!("{:?} {:?}", settings.arguments, settings.output));
     for path in files {
         let one = hash_of(path).map_err(|error| (path.clone(), error))?;
         all.update(one);
@@ -386,7 +391,16 @@ mod tests {
         let (one, two) = (folder.path().join("1"), folder.path().join("2"));
         fs::write(&one, "1").unwrap();
         fs::write(&two, "2").unwrap();
-        let of = |files: &[&PathBuf]| hash(files.iter().copied()).unwrap();
+        let command = |argument: &str| settings::Command {
+            program: "x".to_owned(),
+            arguments: vec![argument.to_owned()],
+            output: OutputKind::Text,
+            jit: false,
+        };
+        let called_with =
+            |argument, files: &[&PathBuf]| hash(&command(argument), files.iter().copied()).unwrap();
+        let of = |files: &[&PathBuf]| called_with("-", files);
+        assert_ne!(of(&[&one]), called_with("-layout", &[&one]));
         assert_eq!(of(&[&one]).len(), HASH_DIGITS);
         assert_ne!(of(&[&one, &two]), of(&[&two, &one]));
         let before = of(&[&one, &two]);
