@@ -35,7 +35,8 @@ impl Told {
             "Fetched" | "Ready" | "Touched" => {}
             "Seen" if said["fault"].is_null() => self.becomes("pending"),
             "Seen" | "Failed" | "Lost" => self.settles(&said["settle"]),
-            "Started" | "Requeued" | "PutBack" => self.becomes("pending"),
+            "Started" | "Requeued" | "RequeuedByHand" | "Due" | "PutBack" => self.becomes("pending"),
+            "Held" => self.becomes("retrying"),
             "Written" => {
                 self.in_sink = true;
                 let state = said["state"].as_str().expect("a word").to_owned();
@@ -57,6 +58,7 @@ impl Told {
     fn settles(&mut self, settle: &Value) {
         match settle {
             Value::String(word) if word == "AtOnce" => self.becomes("retrying"),
+            Value::String(word) if word == "Large" => self.becomes("pending"),
             Value::Object(map) if map.contains_key("Retry") => self.becomes("retrying"),
             Value::Object(map) if map.contains_key("Quarantine") => self.becomes("quarantined"),
             _ => self.leaves("excluded"),

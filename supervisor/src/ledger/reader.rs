@@ -160,7 +160,7 @@ impl Reader {
         let gone = if gone { "" } else { "AND json_extract(rest, '$.task') IS NOT 'Delete'" };
         let sql = format!(
             "SELECT {COLUMNS}, EXISTS (SELECT 1 FROM documents AS member WHERE member.root = documents.id)
-             FROM documents WHERE queue > ?1 AND source IN ({sources}) {gone} ORDER BY queue LIMIT ?2"
+             FROM documents INDEXED BY documents_due WHERE queue > ?1 AND source IN ({sources}) {gone} ORDER BY queue LIMIT ?2"
         );
         self.ask(|db| {
             let mut statement = db.prepare_cached(&sql)?;
@@ -232,7 +232,8 @@ impl Reader {
         limit: usize,
     ) -> Result<Vec<(i64, Record)>, LedgerError> {
         let sql = format!(
-            "SELECT {COLUMNS} FROM documents WHERE kind = ?1 AND state = ?2 AND number > ?3 ORDER BY number LIMIT ?4"
+            "SELECT {COLUMNS} FROM documents NOT INDEXED WHERE number > ?3 AND kind = ?1 AND state = ?2
+             ORDER BY number LIMIT ?4"
         );
         self.ask(|db| numbered(db, &sql, (kind.name(), state.name(), after, at_most(limit))))
     }
@@ -240,9 +241,9 @@ impl Reader {
     /// A living item of a source whose bytes can be read, chosen by `random` in `[0, 1)`.
     pub fn any_item(&self, source: SourceId, random: f64) -> Result<Option<Record>, LedgerError> {
         let sql = format!(
-            "SELECT {COLUMNS} FROM documents WHERE source = ?1 AND parent IS NULL AND state NOT IN ('deleted', 'excluded')
-             AND json_extract(rest, '$.stat') IS NOT NULL
-             AND number >= (SELECT min(number) + (max(number) - min(number)) * ?2 FROM documents)
+            "SELECT {COLUMNS} FROM documents NOT INDEXED
+             WHERE number >= (SELECT max(number) FROM documents) * ?2 AND source = ?1 AND parent IS NULL
+             AND state NOT IN ('deleted', 'excluded') AND json_extract(rest, '$.stat') IS NOT NULL
              ORDER BY number LIMIT 1"
         );
         self.ask(|db| {
@@ -288,12 +289,18 @@ impl Reader {
     /// Documents of these sources that the supervisor died with, and that are therefore to be tried with nothing beside
     /// them.
     pub fn alone(&self, sources: &[SourceId]) -> Result<Vec<Record>, LedgerError> {
+        let sources = in_list(sources);
         let sql = format!(
-            "source IN ({}) AND (state = 'retrying' OR state = 'pending' AND kind = 'supervisor.lost')
-             AND json_extract(rest, '$.alone') ORDER BY number",
-            in_list(sources)
+            "SELECT {COLUMNS} FROM documents INDEXED BY documents_retrying
+             WHERE source IN ({sources}) AND state = 'retrying' AND json_extract(rest, '$.alone')
+             UNION ALL SELECT {COLUMNS} FROM documents INDEXED BY documents_by_kind
+             WHERE kind = 'supervisor.lost' AND state = 'pending' AND source IN ({sources})
+             AND json_extract(rest, '$.alone') ORDER BY number"
         );
-        self.ask(|db| many(db, &sql, []))
+        self.ask(|db| {
+            let mut statement = db.prepare_cached(&sql)?;
+            statement.query_map([], |row| row::read(row).map(|stored| stored.record))?.collect()
+        })
     }
 
     /// The earliest time at which something of these sources is due again.

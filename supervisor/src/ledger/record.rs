@@ -167,7 +167,7 @@ pub struct TextFacts {
 }
 
 /// What an attempt cost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     pub wall_ms: u64,
     pub cpu_ms: u64,

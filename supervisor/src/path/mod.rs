@@ -43,7 +43,7 @@ use shared::{DocumentId, Format, Limits, versions};
 use spool::Spool;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What every document of a run is carried with.
 #[derive(Debug)]
@@ -126,8 +126,33 @@ pub struct Room {
 /// Where results of before are found.
 #[derive(Debug)]
 pub struct Earlier {
-    pub readers: Arc<Readers>,
-    pub state: PathBuf,
+    readers: Arc<Readers>,
+    state: PathBuf,
+    /// Readers of the kept texts that are idle.
+    texts: Arc<Mutex<Vec<Texts>>>,
+}
+
+impl Earlier {
+    /// In this state folder.
+    pub fn new(readers: Arc<Readers>, state: &Path) -> Self {
+        Earlier { readers, state: state.to_owned(), texts: Arc::default() }
+    }
+
+    async fn text(&self, of: &Record) -> Option<String> {
+        let hash = of.in_sink.as_ref()?.text;
+        let (state, idle) = (self.state.clone(), self.texts.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            let kept = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let texts = match kept {
+                Some(texts) => texts,
+                None => Texts::open_reader(&state).ok()??,
+            };
+            let text = texts.get(hash).ok()?;
+            idle.lock().unwrap_or_else(PoisonError::into_inner).push(texts);
+            text
+        });
+        read.await.ok()?
+    }
 }
 
 /// Where a document's bytes are.
@@ -311,7 +336,7 @@ async fn earlier(means: &Means, record: &Record, had: &Had, format: Format) -> O
                 return Some((of, Came::Failed(fault)));
             }
             Some(Share::Text) => {
-                let Some(text) = kept_text(earlier.state.clone(), &of).await else { continue };
+                let Some(text) = earlier.text(&of).await else { continue };
                 let state = of.in_sink.as_ref().map_or(State::Suspect, |in_sink| in_sink.state);
                 let fault = of.fault().filter(|_| state == State::Suspect);
                 let title =
@@ -328,12 +353,6 @@ async fn earlier(means: &Means, record: &Record, had: &Had, format: Format) -> O
 /// One that was given up has had all the tries that there are.
 fn tries_of(of: &Record) -> u32 {
     if of.why == Some(Why::GaveUp) { u32::MAX } else { of.attempts.max(1) }
-}
-
-async fn kept_text(state: PathBuf, of: &Record) -> Option<String> {
-    let hash = of.in_sink.as_ref()?.text;
-    let read = tokio::task::spawn_blocking(move || Texts::open_reader(&state).ok()??.get(hash).ok()?);
-    read.await.ok()?
 }
 
 fn facts_of(of: &Record) -> Facts {

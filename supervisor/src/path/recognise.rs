@@ -7,7 +7,7 @@ use super::collect::Collector;
 use super::draw::{Drawing, job_limits, product, unrecognised};
 use super::spool::Spool;
 use super::{Came, Carried, builtin, failed};
-use crate::ledger::Facts;
+use crate::ledger::{Facts, Usage};
 use crate::pool::command::{CommandJob, Program};
 use crate::pool::{Ending, Flow, Job, Outcome, Receiver};
 use crate::rules::budget::Budget;
@@ -102,6 +102,8 @@ struct Read {
     total: u64,
     /// Why the rest could not be read.
     fault: Option<Fault>,
+    /// What it cost, beside what extract did.
+    usage: Usage,
 }
 
 async fn read_pages(drawing: &Drawing<'_>, program: &Arc<Program>) -> std::io::Result<Read> {
@@ -123,7 +125,8 @@ async fn read_pages(drawing: &Drawing<'_>, program: &Arc<Program>) -> std::io::R
     if let Some(error) = collector.broken.take() {
         return Err(error);
     }
-    let mut read = Read { total: collector.members.len() as u64, ..Read::default() };
+    let mut read =
+        Read { total: collector.members.len() as u64, usage: ending.usage, ..Read::default() };
     if let Outcome::Failed(fault) = ending.outcome {
         read.fault = Some(fault);
         return Ok(read);
@@ -135,7 +138,9 @@ async fn read_pages(drawing: &Drawing<'_>, program: &Arc<Program>) -> std::io::R
             read.fault.get_or_insert_with(|| over(most, members.len()));
             break;
         }
-        match page(drawing, program, spool.as_ref(), member).await? {
+        let (text, usage) = page(drawing, program, spool.as_ref(), member).await?;
+        read.usage = sum(read.usage, usage);
+        match text {
             Ok(text) => {
                 read.done += 1;
                 read.with_text += u32::from(text.chars().any(char::is_alphanumeric));
@@ -155,11 +160,12 @@ async fn page(
     program: &Arc<Program>,
     spool: Option<&Spool>,
     member: &super::Member,
-) -> std::io::Result<Result<String, Fault>> {
+) -> std::io::Result<(Result<String, Fault>, Usage)> {
     let (Some(spool), None) = (spool, &member.refusal) else {
         let why = member.refusal.as_ref().map_or("it has no bytes", |refusal| &refusal.message);
         let message = format!("the picture of a page could not be had: {why}");
-        return Ok(Err(Fault::new(Stage::Recognise, Kind::ContentUnderExtracted, message)));
+        let fault = Fault::new(Stage::Recognise, Kind::ContentUnderExtracted, message);
+        return Ok((Err(fault), Usage::default()));
     };
     let range = &member.bytes.range;
     let document = spool.document(range, drawing.means.memory_cap, &drawing.means.spool)?;
@@ -171,7 +177,15 @@ async fn page(
     };
     let broken = drawing.means.gate.left(program.name(), drawing.record.id, fault.as_ref()).err();
     let fault = broken.or(fault);
-    Ok(fault.map_or(Ok(text), Err))
+    Ok((fault.map_or(Ok(text), Err), ending.usage))
+}
+
+fn sum(one: Usage, other: Usage) -> Usage {
+    Usage {
+        wall_ms: one.wall_ms.saturating_add(other.wall_ms),
+        cpu_ms: one.cpu_ms.saturating_add(other.cpu_ms),
+        peak_rss_kib: one.peak_rss_kib.max(other.peak_rss_kib),
+    }
 }
 
 fn over(most: usize, all: usize) -> Fault {
@@ -186,7 +200,8 @@ fn over(most: usize, all: usize) -> Fault {
 }
 
 /// The text of the pages that had some, and that of the others' pictures behind it; judged anew.
-fn with_pages(drawing: &Drawing<'_>, carried: Carried, program: &Arc<Program>, read: Read) -> Carried {
+fn with_pages(drawing: &Drawing<'_>, mut carried: Carried, program: &Arc<Program>, read: Read) -> Carried {
+    carried.facts.usage = carried.facts.usage.map(|usage| sum(usage, read.usage));
     let mut evidence = carried.facts.evidence.clone().unwrap_or_default();
     let Came::Text(before) = &carried.came else { return carried };
     if let (Some(kind), true) = (before.fault.as_ref().map(|fault| fault.kind), read.with_text > 0) {
@@ -196,7 +211,6 @@ fn with_pages(drawing: &Drawing<'_>, carried: Carried, program: &Arc<Program>, r
     }
     if read.with_text == 0 {
         // Nothing was added: the doubt stands, with what stood in the way.
-        let mut carried = carried;
         if let (Came::Text(product), Some(fault)) = (&mut carried.came, read.fault) {
             let said =
                 Said { engine: program.name().to_owned(), kind: Some(fault.kind), message: fault.message };

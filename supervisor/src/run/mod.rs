@@ -238,7 +238,7 @@ impl Session {
             memory_cap: machine.total / 4 / slots as u64,
             large: large_lane(&plan.settings, machine, alerts),
         };
-        let earlier = Earlier { readers: readers.clone(), state: plan.state.clone() };
+        let earlier = Earlier::new(readers.clone(), &plan.state);
         let means = Means::new(plan.settings.clone(), pool, room, Some(earlier)).await?;
         let desk = Desk {
             means: Arc::new(means),
