@@ -7,9 +7,11 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub mod faults;
+pub mod fuse;
 pub mod manifest;
 pub mod million;
 pub mod sys;
+pub mod zip;
 
 /// The two programs under test: `env!("CARGO_BIN_EXE_lazaret-under-test")`, `env!("CARGO_BIN_EXE_worker-under-test")`.
 #[derive(Debug, Clone, Copy)]
