@@ -249,7 +249,10 @@ fn programs_find_the_keys_of_the_contract() {
     assert_eq!(keys(&shown), [&RECORD[..], &["history"]].concat());
     assert_eq!(
         keys(&shown["history"][0]),
-        ["attempt", "stage", "kind", "class", "message", "started", "ended", "pipeline", "usage", "evidence"]
+        [
+            "attempt", "stage", "kind", "class", "message", "started", "ended", "pipeline", "damage",
+            "usage", "evidence"
+        ]
     );
     assert_eq!(keys(&shown["text"]), ["chars", "words", "language", "quality"]);
     assert_eq!(keys(&shown["usage"]), ["wall_ms", "cpu_ms", "peak_rss_kib"]);

@@ -15,7 +15,7 @@ const PROGRAMS: Programs = Programs {
     worker: env!("CARGO_BIN_EXE_worker-under-test"),
 };
 
-/// What makes a PDF malformed.
+/// What makes a PDF no document: it ends where it begins.
 const NO_PDF: &str = "%PDF-1.4\nnothing of a document\n";
 
 /// Nothing is verified by chance: openings are counted.
@@ -114,7 +114,7 @@ fn the_same_damaged_bytes_twice_are_the_sources() {
     scratch.run().ended(0);
     let record = &scratch.list()["bad.pdf"];
     let told = [&record["state"], &record["why"], &record["kind"], &record["damage"]];
-    assert_eq!(told, ["quarantined", "corrupt", "parse.malformed", "source"]);
+    assert_eq!(told, ["quarantined", "corrupt", "parse.truncated", "source"]);
     assert_eq!(fuse.opens("bad.pdf"), 2);
     scratch.run().ended(0);
     assert_eq!(fuse.opens("bad.pdf"), 2, "and not tried blindly");
@@ -150,7 +150,7 @@ fn an_archive_is_looked_at_once_more_for_all_its_bad_members() {
     let records = scratch.list();
     for name in &names {
         let record = &records[&format!("box.zip!/{name}")];
-        assert_eq!([&record["state"], &record["kind"]], ["quarantined", "parse.malformed"]);
+        assert_eq!([&record["state"], &record["kind"]], ["quarantined", "parse.truncated"]);
         assert_eq!(record["damage"], "source");
     }
     assert_eq!(fuse.opens("box.zip"), 2, "one fetch, and one second look for all five");
@@ -175,22 +175,24 @@ fn damage_on_the_way_shows_in_a_member_as_well() {
 #[test]
 fn errors_of_the_source_are_tried_again_until_they_heal() {
     let scratch = new()
+        .with("breaker.source.window=0")
         .with("kinds.\"source.io\"={delay='50ms', attempts=1000}")
         .with("kinds.\"source.unreachable\"={delay='50ms', attempts=1000}");
     let Some(fuse) = mounted(&scratch) else { return };
     let failing = [
         ("eio.txt", Operation::Read, 4096, Errno::EIO, "source.io"),
         ("eagain.txt", Operation::Read, 0, Errno::EAGAIN, "source.io"),
-        ("late.txt", Operation::Read, 300_000, Errno::ETIMEDOUT, "source.unreachable"),
+        ("late.txt", Operation::Read, 20_000, Errno::ETIMEDOUT, "source.unreachable"),
         ("down.txt", Operation::Open, 0, Errno::EHOSTDOWN, "source.unreachable"),
         ("denied.txt", Operation::Open, 0, Errno::EACCES, "source.denied"),
     ];
     for (name, operation, after, errno, _) in failing {
-        fuse.put(name, format!("The harbour of {name}. ").repeat(20_000));
+        fuse.put(name, format!("The harbour of {name}. ").repeat(1_000));
         fuse.fault(name, operation, after, Act::Fail(errno));
     }
     fuse.put("good.txt", "A good text.\n");
     let mut run = start(&scratch, &["--until-settled"]);
+    while scratch.call(&["list"]).status != 0 {}
     let tried =
         |name: &str| scratch.list().get(name).map_or(0, |record| record["attempts"].as_u64().unwrap());
     while failing.iter().take(4).any(|failing| tried(failing.0) < 3) {
@@ -346,7 +348,8 @@ fn decay_behind_a_stat_that_stands_still_is_found_by_reading_again() {
 #[test]
 fn a_file_system_that_dies_in_the_middle_loses_nothing() {
     let scratch = new().with("breaker.source.window=8").with("children=1");
-    let Some(mut fuse) = mounted(&scratch) else { return };
+    let source = scratch.source();
+    let Some(mut fuse) = Mount::at(&source) else { return };
     let fill = |fuse: &Mount| {
         for n in 0..40 {
             fuse.put(&format!("{n:02}.txt"), format!("The harbour, number {n}.\n"));
@@ -365,7 +368,7 @@ fn a_file_system_that_dies_in_the_middle_loses_nothing() {
     assert_eq!(count(&scratch, "indexed -"), 10);
     assert_eq!(count(&scratch, "retrying source.unreachable"), 30);
     // Dead at the start of a run: it cannot be listed, and that says nothing about what was in it.
-    let said = scratch.run().ended(1);
+    let said = scratch.call(&["run", source.to_str().unwrap()]).ended(1);
     assert!(said.stderr.contains("cannot be listed"), "{}", said.stderr);
     assert_eq!((count(&scratch, "indexed -"), found(&scratch, "harbour")), (10, 10));
     drop(fuse);

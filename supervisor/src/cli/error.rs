@@ -135,6 +135,9 @@ impl From<RunError> for CliError {
             RunError::Listing(_) => out.hint("nothing was deleted; run again when the source is back"),
             RunError::Extractor(_) => out.hint("install it, or take its [[extractor]] out of the settings"),
             RunError::Spool { .. } => out.hint("make room, or name another state folder with `--state DIR`"),
+            RunError::ListingStalled { .. } => {
+                out.hint("what was recorded stays; `policy.exclude` spares a folder that hangs")
+            }
             RunError::Deadline { .. } | RunError::Stalled { .. } => {
                 out.hint("what was in flight was put back; the next `lazaret run` goes on")
             }

@@ -139,6 +139,7 @@ impl Told {
             "started": rfc3339(self.started),
             "ended": self.ended.map(rfc3339),
             "pipeline": self.facts.pipeline,
+            "damage": self.facts.damage,
             "usage": self.facts.usage,
             "evidence": evidence,
         })

@@ -45,6 +45,8 @@ pub struct Connector<'a> {
     pub orders: &'a Orders,
     /// Items that the listing has seen.
     pub listed: Arc<AtomicU64>,
+    /// Moves as long as the listing does.
+    pub walked: Arc<AtomicU64>,
     /// Whether the listing is on.
     pub listing: Arc<AtomicBool>,
     /// Outermost items under way at a time.
@@ -85,7 +87,8 @@ impl Connector<'_> {
             }
             self.watch().probe_if_due().await?;
             self.fill(&mut work).await?;
-            if listing.is_none() && work.idle() {
+            // Told to stop, nobody waits for the listing: it only records, and it may hang for ever.
+            if (listing.is_none() || work.stopping) && work.idle() {
                 match self.more(&mut work).await? {
                     More::Nothing => return Ok(listed),
                     More::Found => continue,
@@ -132,8 +135,8 @@ impl Connector<'_> {
         let (ledger, readers, settings) =
             (self.desk.ledger.clone(), self.desk.readers.clone(), self.desk.means.settings.clone());
         let (source, state) = (self.source.clone(), self.state.clone());
-        let (accept_deletions, seen, orders) =
-            (self.accept_deletions, self.listed.clone(), self.orders.clone());
+        let (accept_deletions, seen, walked, orders) =
+            (self.accept_deletions, self.listed.clone(), self.walked.clone(), self.orders.clone());
         let share = settings.verify_share;
         tokio::task::spawn_blocking(move || {
             let reader = readers.open().map_err(ListingError::Ledger)?;
@@ -151,6 +154,7 @@ impl Connector<'_> {
             let mut trouble = None;
             let outcome = folder::list(&listing, &mut |Batch { events, items, verify }| {
                 seen.store(items, Ordering::Relaxed);
+                walked.fetch_add(1, Ordering::Relaxed);
                 picked.add(verify);
                 if orders.is_stopped() || given_up.load(Ordering::Relaxed) {
                     return ControlFlow::Break(());

@@ -79,6 +79,8 @@ pub struct Window {
     pub shown: Arc<Mutex<HashMap<DocumentId, Shown>>>,
     /// Items that the listing of the moment has seen.
     pub listed: Arc<AtomicU64>,
+    /// Moves as long as the listing does, also where it sees no items.
+    pub walked: Arc<AtomicU64>,
     /// Whether a listing is on.
     pub listing: Arc<AtomicBool>,
     /// Attempts that have come to an end.
@@ -227,6 +229,7 @@ impl Session {
             readers: readers.clone(),
             shown: shown.clone(),
             listed: Arc::default(),
+            walked: Arc::default(),
             // Until the first listing has ended, nothing is known of how much there is.
             listing: Arc::new(AtomicBool::new(true)),
             carried: carried.clone(),
@@ -382,6 +385,7 @@ impl Session {
             lists,
             orders,
             listed: self.window.listed.clone(),
+            walked: self.window.walked.clone(),
             listing: self.window.listing.clone(),
             width: self.width,
         };
@@ -470,6 +474,10 @@ pub enum RunError {
         path: String,
         ms: u64,
     },
+    /// Nothing is in flight, and for so long the listing has not moved.
+    ListingStalled {
+        ms: u64,
+    },
     /// A part of the run has ended, and tells why itself.
     Ended,
 }
@@ -532,6 +540,9 @@ impl std::fmt::Display for RunError {
                 time::span(*ms),
                 safe(path)
             ),
+            RunError::ListingStalled { ms } => {
+                write!(f, "the listing has not moved for {}: its file system hangs", time::span(*ms))
+            }
             RunError::Ended => write!(f, "a part of the run ended early"),
         }
     }
@@ -549,6 +560,7 @@ impl std::error::Error for RunError {
             RunError::NoProgress { .. }
             | RunError::Deadline { .. }
             | RunError::Stalled { .. }
+            | RunError::ListingStalled { .. }
             | RunError::Ended => None,
         }
     }

@@ -46,7 +46,7 @@ pub fn reference() -> &'static [(&'static str, &'static str, &'static str)] {
         (
             "run.watchdog",
             "15m, or 2 × limits.large.wall",
-            "how long nothing may come to an end while documents are in flight; then as with the deadline",
+            "how long nothing may come to an end while documents are in flight, or a listing stand still; then as with the deadline",
         ),
         (
             "kinds.KIND.class",

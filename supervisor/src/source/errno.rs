@@ -15,6 +15,8 @@ pub(super) fn kind_of(errno: Errno) -> Kind {
             Kind::SourceUnreachable
         }
         Errno::ETIMEDOUT | Errno::ENODEV | Errno::ECONNREFUSED | Errno::ECONNRESET => Kind::SourceUnreachable,
+        // What those are told who wait when a file system's server or its connection dies.
+        Errno::ECONNABORTED | Errno::ENETRESET | Errno::EPIPE | Errno::ESHUTDOWN => Kind::SourceUnreachable,
         // A link or a device took the file's place after it was listed; a socket cannot be opened at all.
         Errno::ELOOP | Errno::EXDEV | Errno::ENXIO => Kind::PolicySpecialFile,
         _ => Kind::SourceIo,

@@ -32,7 +32,7 @@ use std::path::Path;
 /// The most events, and the most items to be verified, that are handed over at once: documents under way wait for the
 /// transaction that records the events.
 const BATCH: usize = 64;
-/// After so many items without either the receiver hears of the progress all the same.
+/// After so many items and directories without either the receiver hears of the progress all the same.
 const SILENCE: u64 = 5_000;
 /// So many descriptors of directories are held at a time.
 const HELD: usize = 64;
@@ -132,6 +132,7 @@ impl<'a> Walker<'a> {
     fn descend(&mut self, root: Level) -> Result<(), ListingError> {
         let mut levels = vec![root];
         while let Some(level) = levels.last_mut() {
+            self.tell()?;
             let Some(next) = level.left.pop() else {
                 levels.pop();
                 continue;
@@ -338,10 +339,17 @@ impl<'a> Walker<'a> {
                 self.push(id, None, Change::Rejected { fault })?;
             }
         }
-        if self.listed.items.saturating_sub(self.told) >= SILENCE {
-            self.hand_over()?;
-        }
-        Ok(())
+        self.tell()
+    }
+
+    /// The receiver hears of the progress, also where there is nothing to record.
+    fn tell(&mut self) -> Result<(), ListingError> {
+        if self.progress().saturating_sub(self.told) >= SILENCE { self.hand_over() } else { Ok(()) }
+    }
+
+    /// Items and directories seen so far.
+    fn progress(&self) -> u64 {
+        self.listed.items + self.visited.len() as u64
     }
 
     /// Nothing that a listing sees has changed: perhaps it is this one's turn to be read all the same.
@@ -471,7 +479,7 @@ impl<'a> Walker<'a> {
 
     fn hand_over(&mut self) -> Result<(), ListingError> {
         reach(Point::Listing);
-        self.told = self.listed.items;
+        self.told = self.progress();
         let batch = Batch {
             events: std::mem::take(&mut self.batch),
             verify: std::mem::take(&mut self.verify),
