@@ -74,6 +74,8 @@ struct Node {
     versions: Vec<Version>,
     opens: u64,
     faults: Vec<Fault>,
+    /// One opening that fails.
+    refused: Option<(u64, Errno)>,
 }
 
 impl Node {
@@ -152,8 +154,14 @@ impl Mount {
             format!("fd={},rootmode=40755,user_id=0,group_id=0,allow_other", device.as_fd().as_raw_fd());
         let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
         mount(Some("lazaret-test"), path, Some("fuse"), flags, Some(options.as_str()))?;
-        let root =
-            Node { parent: 0, name: String::new(), versions: Vec::new(), opens: 0, faults: Vec::new() };
+        let root = Node {
+            parent: 0,
+            name: String::new(),
+            versions: Vec::new(),
+            opens: 0,
+            faults: Vec::new(),
+            refused: None,
+        };
         let tree = Tree { nodes: vec![root], cached: false, hanging: Vec::new() };
         let shared = Arc::new(Shared { tree: Mutex::new(tree), hangs: Condvar::new() });
         let (device, (stopped, stop)) = (Arc::new(device), std::io::pipe()?);
@@ -208,6 +216,16 @@ impl Mount {
         let mut tree = self.shared.lock();
         let at = tree.find(path);
         tree.nodes[at].faults.push(Fault { operation, after, act });
+    }
+
+    /// The opening of this number, from 0 on, fails like that.
+    ///
+    /// # Panics
+    /// Where there is no such file.
+    pub fn fault_opening(&self, path: &str, opening: u64, errno: Errno) {
+        let mut tree = self.shared.lock();
+        let at = tree.find(path);
+        tree.nodes[at].refused = Some((opening, errno));
     }
 
     /// The same for every file.
@@ -326,7 +344,7 @@ impl Shared {
             Reply::Hang | Reply::Interrupted(_) | Reply::Nothing => return,
         };
         // Refused where whoever asked is gone; nothing is owed then.
-        (&*device).write(&answer.framed(unique, error)).ok();
+        (&*device).write_all(&answer.framed(unique, error)).ok();
     }
 }
 
@@ -339,14 +357,21 @@ impl Tree {
     fn child_or_new(&mut self, parent: usize, name: &str) -> usize {
         self.child(parent, name).unwrap_or_else(|| {
             let (versions, faults) = (Vec::new(), Vec::new());
-            self.nodes.push(Node { parent, name: name.to_owned(), versions, opens: 0, faults });
+            self.nodes.push(Node {
+                parent,
+                name: name.to_owned(),
+                versions,
+                opens: 0,
+                faults,
+                refused: None,
+            });
             self.nodes.len() - 1
         })
     }
 
     fn find(&self, path: &str) -> usize {
-        let names = path.split('/').filter(|name| !name.is_empty());
-        let found = names.fold(Some(0), |at, name| self.child(at?, name));
+        let mut names = path.split('/').filter(|name| !name.is_empty());
+        let found = names.try_fold(0, |at, name| self.child(at, name));
         found.unwrap_or_else(|| panic!("there is no {path}"))
     }
 
@@ -405,6 +430,9 @@ impl Tree {
         let node = &mut self.nodes[at];
         let opening = node.opens;
         node.opens += 1;
+        if let Some((_, errno)) = node.refused.filter(|(refused, _)| *refused == opening) {
+            return Reply::Error(errno);
+        }
         Reply::Answer(Answer::opened(opening, self.cached))
     }
 

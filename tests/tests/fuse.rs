@@ -139,6 +139,37 @@ fn what_changes_between_two_readings_is_no_damage() {
 }
 
 #[test]
+fn where_each_reading_gives_other_bytes_it_is_given_up_in_the_end() {
+    let scratch = new();
+    let Some(fuse) = mounted(&scratch) else { return };
+    let readings = (0..40).map(|n| Version::of(format!("{NO_PDF}number {n:02}\n")));
+    fuse.versions("bad.pdf", readings.collect());
+    scratch.run().ended(0);
+    let record = &scratch.list()["bad.pdf"];
+    let told = [&record["state"], &record["why"], &record["kind"], &record["damage"]];
+    assert_eq!(told, ["quarantined", "gave_up", "transfer.damaged", "transfer"]);
+    assert_eq!((&record["attempts"], fuse.opens("bad.pdf")), (&5.into(), 10));
+}
+
+#[test]
+fn nothing_is_given_up_as_damaged_before_a_second_reading() {
+    let scratch = new();
+    let Some(fuse) = mounted(&scratch) else { return };
+    let sound = "<html><body><p>The harbour</p></body></html>";
+    let damaged = format!("%PDF-1.4\n{}", "x".repeat(sound.len() - 9));
+    fuse.versions("page", [&damaged, &damaged, sound].map(Version::of).to_vec());
+    fuse.fault_opening("page", 1, Errno::EIO);
+    scratch.run().ended(0);
+    let record = &scratch.list()["page"];
+    assert_eq!([&record["state"], &record["kind"]], ["retrying", "source.io"]);
+    let message = record["message"].as_str().unwrap();
+    assert!(message.contains("a second look could not be had") && message.contains("parse."), "{message}");
+    scratch.call(&["retry", "--kind", "source.io"]).ended(0);
+    scratch.run().ended(0);
+    assert_eq!(outcomes(&scratch)["page"], "indexed -");
+}
+
+#[test]
 fn an_archive_is_looked_at_once_more_for_all_its_bad_members() {
     let scratch = new();
     let Some(fuse) = mounted(&scratch) else { return };
@@ -296,6 +327,8 @@ fn a_listing_that_breaks_off_deletes_nothing_below_it() {
         assert_eq!(outcomes["e/gone.txt"], "deleted -");
         assert!(outcomes["d"].starts_with("retrying source."), "{errno}: {}", outcomes["d"]);
         assert_eq!(found(&scratch, "lighthouse"), 10, "{errno}");
+        let said = scratch.call(&["reconcile", "--format", "jsonl"]).ended(3);
+        assert!(!said.stdout.contains("d/"), "{errno}: nothing below it is drift: {}", said.stdout);
     }
     fuse.heal();
     scratch.run().ended(0);
@@ -378,6 +411,27 @@ fn a_file_system_that_dies_in_the_middle_loses_nothing() {
     assert_eq!(count(&scratch, "indexed -"), 40);
 }
 
+#[test]
+fn a_stat_that_fails_says_nothing_about_what_is_known() {
+    let scratch = new();
+    let Some(fuse) = mounted(&scratch) else { return };
+    fuse.put("known.txt", "A letter about the harbour.\n");
+    scratch.run().ended(0);
+    fuse.put("new.txt", "A letter about the quay.\n");
+    for errno in [Errno::EIO, Errno::ETIMEDOUT] {
+        for path in ["known.txt", "new.txt"] {
+            fuse.fault(path, Operation::Stat, 0, Act::Fail(errno));
+        }
+        scratch.run().ended(0);
+        let outcomes = outcomes(&scratch);
+        assert_eq!(outcomes["known.txt"], "indexed -");
+        assert!(outcomes["new.txt"].starts_with("retrying source."), "{errno}: {}", outcomes["new.txt"]);
+        fuse.heal();
+    }
+    scratch.run().ended(0);
+    assert_eq!(count(&scratch, "indexed -"), 2);
+}
+
 /// Folders before and behind one that hangs when its names are asked for.
 fn with_a_folder_that_hangs(fuse: &Mount) {
     for folder in ["a", "hangs", "z"] {
@@ -398,6 +452,7 @@ fn an_interrupt_does_not_wait_for_a_listing_that_hangs() {
     kill(Pid::from_raw(run.id().cast_signed()), Signal::SIGINT).unwrap();
     let said = ended(run, 130);
     assert!(said.stdout.contains("interrupted"), "{}", said.stdout);
+    assert!(scratch.list().len() >= 5, "what comes before it is recorded");
     fuse.heal();
     scratch.run().ended(0);
     assert_eq!(count(&scratch, "indexed -"), 15);
@@ -410,6 +465,7 @@ fn a_listing_that_hangs_is_ended_by_the_watchdog() {
     with_a_folder_that_hangs(&fuse);
     let said = scratch.run().ended(1);
     assert!(said.stderr.contains("the listing"), "{}", said.stderr);
+    assert_eq!(count(&scratch, "indexed -"), 5, "what comes before it is carried");
     assert_eq!(scratch.status()["balanced"], true);
     fuse.heal();
     scratch.run().ended(0);

@@ -10,7 +10,7 @@ use super::spool::Spool;
 use super::{Means, Place};
 use crate::ledger::Stat;
 use crate::rules::fault::Fault;
-use crate::rules::kind::{Damage, Kind, Stage};
+use crate::rules::kind::{Class, Damage, Kind, Stage};
 use crate::source::fetch::{self, Fetch, Fetched};
 use shared::{ContentHash, Limits};
 use std::fs::File;
@@ -55,7 +55,7 @@ pub struct Outermost {
 }
 
 /// Where the damage is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// The same bytes came again.
     Source,
@@ -63,6 +63,8 @@ pub(super) enum Verdict {
     Transfer,
     /// Others came, and the item is another one by now.
     Changed,
+    /// Nothing came this time: the question stays open until the source answers.
+    Unread(Box<Fault>),
 }
 
 impl Outermost {
@@ -80,18 +82,22 @@ impl Outermost {
     /// Reads the item a second time, unless that has been done, and says where the damage is. `None`: it cannot be told.
     pub(super) async fn look_again(&self, limits: &Limits) -> Option<Verdict> {
         let (sha256, stat) = *self.read.get()?;
-        *self
-            .damage
+        self.damage
             .get_or_init(|| async {
                 let again = fetch::rehash(&self.root, &self.path, limits.fetch_ms, limits.input).await;
                 match again {
                     Ok(again) if again.sha256 == sha256 => Some(Verdict::Source),
                     Ok(again) if again.stat == stat => Some(Verdict::Transfer),
                     Ok(_) => Some(Verdict::Changed),
-                    Err(fault) => (fault.kind == Kind::SourceChanged).then_some(Verdict::Changed),
+                    Err(fault) if fault.kind == Kind::SourceChanged => Some(Verdict::Changed),
+                    Err(fault) if fault.class == Some(Class::Transient) => {
+                        Some(Verdict::Unread(Box::new(fault)))
+                    }
+                    Err(_) => None,
                 }
             })
             .await
+            .clone()
     }
 }
 
@@ -142,7 +148,7 @@ fn member(means: &Means, spool: Option<&Spool>, bytes: &Spooled) -> io::Result<H
     Ok(Had { document: file.into(), size: bytes.size(), sha256: bytes.sha256, stat: None, head })
 }
 
-/// The fault of a document whose second reading gave other bytes, and where the damage is.
+/// The fault of a document whose second reading gave other bytes or none, and where the damage is.
 pub(super) fn settled(verdict: Verdict, of: &Fault) -> (Option<Fault>, Option<Damage>) {
     let again = |kind, words: &str| {
         let message = format!("{words}; the bytes of the first reading: {}: {}", of.kind, of.message);
@@ -156,6 +162,10 @@ pub(super) fn settled(verdict: Verdict, of: &Fault) -> (Option<Fault>, Option<Da
                 "a second reading gave other bytes, and nothing at the source had moved",
             );
             (Some(fault), Some(Damage::Transfer))
+        }
+        Verdict::Unread(fault) => {
+            let message = format!("a second look could not be had: {}", fault.message);
+            (Some(Fault { message: again(fault.kind, &message).message, ..*fault }), None)
         }
         Verdict::Changed => (Some(again(Kind::SourceChanged, "it has changed since it was read")), None),
     }

@@ -378,6 +378,10 @@ async fn looked_at_again(mut carried: Carried, outermost: &Outermost, limits: &L
         return carried;
     };
     let Some(verdict) = outermost.look_again(limits).await else { return carried };
+    // A text with a doubt is better than none; of what gave none, more than a doubt is asked before it is given up for good.
+    if matches!((&verdict, &carried.came), (bytes::Verdict::Unread(_), Came::Text(_))) {
+        return carried;
+    }
     let (other, damage) = bytes::settled(verdict, &fault);
     carried.facts.damage = damage;
     if let Some(other) = other {

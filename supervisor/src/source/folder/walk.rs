@@ -143,6 +143,10 @@ impl<'a> Walker<'a> {
                 self.rejected_directory(&path, next.known.as_deref(), rejection)?;
                 continue;
             }
+            // What hangs in there must not keep what was seen before it from being recorded and carried.
+            if !self.batch.is_empty() {
+                self.hand_over()?;
+            }
             let opened = match self.reopened(level) {
                 Ok(parent) => open_directory(parent, &next.name),
                 Err(errno) => Err(errno),
