@@ -104,6 +104,7 @@ fn attempt(page: &mut Page, attempt: &Attempt, told: &Value, zone: &TimeZone) {
         .map(|(stage, version)| format!("{stage} {}", version.as_str().unwrap_or_default()))
         .collect();
     page.row("made with", (!versions.is_empty()).then(|| versions.join(", ")));
+    page.row("damaged at", word("damage"));
     page.row("cost", cost(&attempt["usage"]));
     let evidence = attempt["evidence"].as_object().into_iter().flatten();
     let evidence: Vec<_> = evidence.filter(|(key, _)| *key != "metadata").collect();

@@ -359,13 +359,13 @@ fn the_history_has_every_attempt_with_every_key() {
         serde_json::Value::Array(history),
         serde_json::json!([
             {"attempt": 1, "stage": "extract", "kind": "time.wall", "class": "transient",
-             "message": "as the parser says", "started": time, "ended": time, "pipeline": {}, "usage": null,
+             "message": "as the parser says", "started": time, "ended": time, "pipeline": {}, "damage": null, "usage": null,
              "evidence": null},
             {"attempt": 2, "stage": "write", "kind": null, "class": null, "message": null, "started": time,
-             "ended": time, "pipeline": {"extract": "pdf 1"},
+             "ended": time, "pipeline": {"extract": "pdf 1"}, "damage": null,
              "usage": {"wall_ms": 5, "cpu_ms": 4, "peak_rss_kib": 3}, "evidence": null},
             {"attempt": 3, "stage": "fetch", "kind": null, "class": null, "message": null, "started": time,
-             "ended": null, "pipeline": {}, "usage": null, "evidence": null},
+             "ended": null, "pipeline": {}, "damage": null, "usage": null, "evidence": null},
         ])
     );
     assert_eq!(library.reader.history(library.id("unknown")).unwrap().len(), 0);
