@@ -71,7 +71,7 @@ fn for_people(found: &Found, marked: bool) -> String {
         notes.push_str("  [suspect: the text may not be the document's]");
     }
     if show::is_stale(&found.record) {
-        notes.push_str("  [stale: of earlier bytes]");
+        notes.push_str("  [stale: of an earlier reading]");
     }
     let snippet = if marked { bold(&found.snippet, &found.marks) } else { safe(&found.snippet) };
     let path = safe(&found.record.identity.shown());
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(
             for_people(&found, false),
             format!(
-                "mail/a.eml!/q3-\u{fffd}.pdf  [suspect: the text may not be the document's]  [stale: of earlier bytes]\n  a \\u{{1b}}b c\n  {} in docs\n",
+                "mail/a.eml!/q3-\u{fffd}.pdf  [suspect: the text may not be the document's]  [stale: of an earlier reading]\n  a \\u{{1b}}b c\n  {} in docs\n",
                 found.record.id
             )
         );

@@ -24,7 +24,7 @@ pub(super) fn run(common: &Common, args: &TextArgs, printer: &mut Printer) -> Ou
 }
 
 fn stale_note(record: &Record) -> String {
-    format!("stale: this text is of earlier bytes; the document is {}", standing(record))
+    format!("stale: this text is of an earlier reading; the document is {}", standing(record))
 }
 
 fn no_text(record: &Record) -> CliError {
@@ -52,6 +52,6 @@ mod tests {
         );
         assert_eq!(error.exit(), Exit::Aborted);
         let note = stale_note(&sample());
-        assert_eq!(note, "stale: this text is of earlier bytes; the document is quarantined, crash.segv");
+        assert_eq!(note, "stale: this text is of an earlier reading; the document is quarantined, crash.segv");
     }
 }

@@ -2,7 +2,9 @@
 
 use super::time::local;
 use crate::ledger::{Record, Task};
-use crate::rules::kind::{Damage, Kind, State, Why};
+use crate::rules::due::PAGES;
+use crate::rules::kind::{Damage, Kind, Stage, State, Why};
+use crate::rules::versions::NONE;
 use jiff::tz::TimeZone;
 
 /// The sentence; times in `zone`.
@@ -41,6 +43,11 @@ fn suspect(record: &Record, id: &str) -> String {
     if let Some(sentence) = raise_the_limit(record) {
         return sentence;
     }
+    if record.pipeline.get(&Stage::Recognise).is_some_and(|version| version == NONE) {
+        return "Install tesseract, and the next run takes it: its pages are pictures, and nothing here recognises text. \
+                `lazaret doctor` tells what is missing."
+            .to_owned();
+    }
     if matches!(record.kind, Some(Kind::ParseMalformed | Kind::ParseTruncated)) {
         return format!("{} What could be read is in the index, flagged.", sound_copy(record));
     }
@@ -57,7 +64,9 @@ fn retrying(record: &Record, id: &str, zone: &TimeZone) -> String {
             "Nothing: the next run tries it with nothing beside it, since the supervisor died while it had it.".to_owned()
         }
         (Some(Kind::SourceDenied), _) => {
-            "Give lazaret the right to read it: every run tries to open it once, for as long as it takes.".to_owned()
+            "Give lazaret the right to read it: every run tries to open it once, for as long as it takes; while its source's \
+             breaker is open, one document for all."
+                .to_owned()
         }
         (Some(Kind::ExtractorBroken), _) => {
             "Mend its extractor: the next run probes it, and takes all that wait for it when it works.".to_owned()
@@ -83,10 +92,11 @@ fn quarantined(record: &Record, id: &str) -> String {
         return sentence;
     }
     match record.kind {
-        Some(Kind::ParseEncrypted) => format!(
-            "Put its password into the file that `passwords.file` names, then `lazaret retry --id {id}`: without it the same \
-             bytes stay closed."
-        ),
+        Some(Kind::ParseEncrypted) => {
+            "Put its password into the file that `passwords.file` names, and the next run tries it: without it the same bytes \
+             stay closed."
+                .to_owned()
+        }
         Some(Kind::FormatUnsupported) => {
             "Nothing here reads its format: it becomes due when an engine for it appears.".to_owned()
         }
@@ -138,11 +148,30 @@ fn excluded(record: &Record) -> String {
 /// Of what met a limit of `[limits]`.
 fn raise_the_limit(record: &Record) -> Option<String> {
     let limit = record.evidence.as_ref()?.limit.as_ref().filter(|limit| limit.name != "max_age")?;
+    let (setting, value) = as_set(&limit.name, limit.value);
     Some(format!(
-        "Raise `limits.{}`, if the document is worth it: it becomes due with the first run that allows more than {}; the same \
-         limit would be met again.",
-        limit.name, limit.value
+        "Raise `{setting}`, if the document is worth it: it becomes due with the first run that allows more than {value}; the \
+         same limit would be met again."
     ))
+}
+
+/// A limit's setting, and its value as one writes it there.
+fn as_set(name: &str, value: u64) -> (String, String) {
+    const MIB: u64 = 1 << 20;
+    let setting = match name {
+        PAGES => name.to_owned(),
+        _ => format!("limits.{}", name.strip_suffix("_ms").unwrap_or(name)),
+    };
+    let value = match name {
+        "input" | "memory" | "output" | "expansion" if value.is_multiple_of(MIB) => {
+            format!("{}MiB", value / MIB)
+        }
+        "input" | "memory" | "output" | "expansion" => format!("{value} bytes"),
+        _ if !name.ends_with("_ms") => value.to_string(),
+        _ if value.is_multiple_of(1_000) => format!("{}s", value / 1_000),
+        _ => format!("{value}ms"),
+    };
+    (setting, value)
 }
 
 fn kind(record: &Record) -> &'static str {
@@ -183,7 +212,17 @@ mod tests {
         let limited = told(|record| {
             record.evidence = Some(Evidence { limit: Some(limit), ..Evidence::default() });
         });
-        assert!(limited.contains("`limits.memory`") && limited.contains("512"), "{limited}");
+        assert!(limited.contains("`limits.memory`") && limited.contains("512 bytes"), "{limited}");
+        assert_eq!(as_set("cpu_ms", 8_000), ("limits.cpu".to_owned(), "8s".to_owned()));
+        assert_eq!(as_set("stalled_ms", 1_500), ("limits.stalled".to_owned(), "1500ms".to_owned()));
+        assert_eq!(as_set("memory", 2 << 30), ("limits.memory".to_owned(), "2048MiB".to_owned()));
+        assert_eq!(as_set("ratio", 200), ("limits.ratio".to_owned(), "200".to_owned()));
+        assert_eq!(as_set(PAGES, 200), ("recognise.pages".to_owned(), "200".to_owned()));
+        let scanned = told(|record| {
+            record.state = State::Suspect;
+            record.pipeline.insert(Stage::Recognise, NONE.to_owned());
+        });
+        assert!(scanned.starts_with("Install tesseract"), "{scanned}");
         let gave_up = told(|record| record.why = Some(Why::GaveUp));
         assert!(gave_up.contains("1 attempt came to nothing"), "{gave_up}");
         let leaving = told(|record| (record.state, record.task) = (State::Pending, Some(Task::Delete)));

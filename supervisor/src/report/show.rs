@@ -68,7 +68,7 @@ fn standing(page: &mut Page, record: &Record, zone: &TimeZone) {
     page.row(
         "in the sink",
         record.in_sink.as_ref().map(|in_sink| {
-            let stale = if is_stale(record) { " (stale: of earlier bytes)" } else { "" };
+            let stale = if is_stale(record) { " (stale: of an earlier reading)" } else { "" };
             format!("{}, as {}{stale}", in_sink.sink, in_sink.state)
         }),
     );
@@ -134,7 +134,10 @@ pub fn in_words(value: &Value) -> Option<String> {
         Value::Bool(true) => "yes".to_owned(),
         Value::String(text) => text.clone(),
         Value::Number(number) => in_figures(number),
-        Value::Array(items) => items.iter().filter_map(in_words).collect::<Vec<_>>().join(", "),
+        Value::Array(items) => {
+            let between = if items.iter().any(Value::is_object) { "; " } else { ", " };
+            items.iter().filter_map(in_words).collect::<Vec<_>>().join(between)
+        }
         Value::Object(map) => {
             let pairs = map
                 .iter()
@@ -166,7 +169,7 @@ impl Page {
     /// Nothing where there is nothing to tell.
     fn row(&mut self, name: &str, value: Option<String>) {
         let Some(value) = value else { return };
-        write!(self.text, "\n  {name:<14}{}", safe(&value)).expect("a String takes every text");
+        write!(self.text, "\n  {name:<13} {}", safe(&value)).expect("a String takes every text");
     }
 
     /// A section of its own, where there is anything to tell.
@@ -229,7 +232,7 @@ State
   first failed  2023-11-14 22:13:21
   last attempt  2023-11-14 22:13:21
   made with     extract pdf-1
-  in the sink   embedded, as indexed (stale: of earlier bytes)
+  in the sink   embedded, as indexed (stale: of an earlier reading)
   cost          5 ms wall, 4 ms CPU, 999 KiB at most
 
 What to do
@@ -269,6 +272,7 @@ Attempt 2
     fn evidence_is_told_in_words() {
         let value = json!({"name": "ratio", "value": 200, "share": 0.285_7, "none": null, "no": false, "of": ["a", "b"]});
         assert_eq!(in_words(&value).unwrap(), "name ratio, value 200, share 0.29, of a, b");
+        assert_eq!(in_words(&json!([{"a": 1, "b": 2}, {"a": 3}])).unwrap(), "a 1, b 2; a 3");
         assert_eq!(in_words(&json!({"none": null, "empty": []})), None);
     }
 

@@ -97,7 +97,9 @@ fn breaker(breaker: &BreakerView, zone: &TimeZone) -> String {
     if let Some(since) = breaker.since {
         out.push_str(&[" since ", &time::local(since, zone)].concat());
     }
-    out.push_str(&[", ", &style::count(breaker.failures, "failure", "failures")].concat());
+    if breaker.failures > 0 {
+        out.push_str(&[", ", &style::count(breaker.failures, "failure", "failures")].concat());
+    }
     if let Some(kind) = &breaker.kind {
         out.push_str(&["; ", kind].concat());
     }

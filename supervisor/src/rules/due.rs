@@ -70,14 +70,14 @@ fn limit_was_raised(record: &Record, present: Present<'_>) -> bool {
     now > limit.value
 }
 
-/// The value of the limit of this name, in its own unit.
+/// The value of the limit that evidence calls so, in its own unit.
 pub fn value_of(name: &str, limits: &Limits) -> Option<u64> {
     Some(match name {
         "input" => limits.input,
-        "fetch" => limits.fetch_ms,
-        "wall" => limits.wall_ms,
-        "stalled" => limits.stalled_ms,
-        "cpu" => limits.cpu_ms,
+        "fetch_ms" => limits.fetch_ms,
+        "wall_ms" => limits.wall_ms,
+        "stalled_ms" => limits.stalled_ms,
+        "cpu_ms" => limits.cpu_ms,
         "memory" => limits.memory,
         "output" => limits.output,
         "expansion" => limits.expansion,

@@ -119,10 +119,10 @@ fn every_limit_has_its_value() {
     let limits = Limits::default();
     for (name, value) in [
         ("input", limits.input),
-        ("fetch", limits.fetch_ms),
-        ("wall", limits.wall_ms),
-        ("stalled", limits.stalled_ms),
-        ("cpu", limits.cpu_ms),
+        ("fetch_ms", limits.fetch_ms),
+        ("wall_ms", limits.wall_ms),
+        ("stalled_ms", limits.stalled_ms),
+        ("cpu_ms", limits.cpu_ms),
         ("memory", limits.memory),
         ("output", limits.output),
         ("expansion", limits.expansion),

@@ -109,7 +109,7 @@ impl Program {
         let mut shown = shown_for(&path);
         shown.extend(files.iter().flat_map(|file| links(file)).filter(|file| !is_systems(file)));
         shown.dedup();
-        let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let name = name_of(&path, &files);
         let mut program = Program {
             stdin: !settings.arguments.iter().any(|argument| argument.contains(INPUT)),
             path,
@@ -144,7 +144,8 @@ impl Program {
         }
     }
 
-    /// The file's name, for people and records.
+    /// The program's file name and those of the files that its arguments name, for people and records: two scripts of one
+    /// interpreter are two.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -257,6 +258,11 @@ fn candidates(program: &str) -> Vec<PathBuf> {
         .collect()
 }
 
+fn name_of(program: &Path, files: &[PathBuf]) -> String {
+    let names = std::iter::once(program).chain(files.iter().map(PathBuf::as_path)).filter_map(Path::file_name);
+    names.map(|name| name.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}
+
 /// The file that an argument names by its absolute path.
 fn named_file(argument: &str) -> Option<PathBuf> {
     let path = Path::new(argument);
@@ -309,7 +315,6 @@ fn is_compiled(path: &Path) -> bool {
     File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && magic == *b"\x7fELF"
 }
 
-/// The first digits of one hash over all these files.
 /// The first digits of a hash over the files, and over how the program is called.
 fn hash<'a>(
     settings: &settings::Command,
@@ -352,6 +357,16 @@ mod tests {
         assert_eq!(candidates("/bin/sh"), [PathBuf::from("/bin/sh")]);
         assert!(candidates("/bin").is_empty() && candidates("no-such-program").is_empty());
         assert!(candidates("/etc/ld.so.cache").is_empty(), "it may not be run");
+    }
+
+    #[test]
+    fn two_scripts_of_one_interpreter_have_two_names() {
+        let of = |files: &[&str]| {
+            name_of(Path::new("/usr/bin/python3"), &files.iter().map(PathBuf::from).collect::<Vec<_>>())
+        };
+        assert_eq!(of(&["/srv/one.py"]), "python3 one.py");
+        assert_eq!(of(&["/srv/two.py"]), "python3 two.py");
+        assert_eq!(of(&[]), "python3");
     }
 
     #[test]
