@@ -255,7 +255,7 @@ fn an_index_that_is_gone_or_damaged_is_made_anew_from_the_kept_texts() {
     let index = scratch.state().join("index");
     std::fs::remove_dir_all(&index).unwrap();
     let said = scratch.run().ended(0);
-    assert!(said.stdout.contains("20 documents are written again from their kept texts"), "{}", said.stdout);
+    assert!(said.stdout.contains("20 documents are to be written again from kept texts"), "{}", said.stdout);
     assert_eq!((attempts(&scratch), found(&scratch, "harbour")), (before.clone(), 20));
     for entry in std::fs::read_dir(&index).unwrap() {
         let path = entry.unwrap().path();
@@ -266,7 +266,7 @@ fn an_index_that_is_gone_or_damaged_is_made_anew_from_the_kept_texts() {
         }
     }
     let said = scratch.run().ended(0);
-    assert!(said.stdout.contains("20 documents are written again from their kept texts"), "{}", said.stdout);
+    assert!(said.stdout.contains("20 documents are to be written again from kept texts"), "{}", said.stdout);
     assert_eq!((attempts(&scratch), found(&scratch, "harbour")), (before, 20));
     let silent = scratch.run().ended(0);
     assert!(!silent.stdout.contains("written again"), "{}", silent.stdout);

@@ -176,17 +176,7 @@ async fn look(window: Window, feed: watch::Sender<Snapshot>, state: PathBuf, ord
             continue;
         };
         let count = |state: State| counted.get(&state).copied().unwrap_or(0);
-        let in_flight = {
-            let shown = window.shown.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut in_flight: Vec<_> = shown
-                .values()
-                .map(|one| {
-                    (one.path.clone(), u64::try_from(one.since.elapsed().as_millis()).unwrap_or(u64::MAX))
-                })
-                .collect();
-            in_flight.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-            in_flight
-        };
+        let in_flight = in_flight(&window);
         feed.send_modify(|now| {
             let smoothed = if now.rate == 0.0 { rate } else { 0.8 * now.rate + 0.2 * rate };
             *now = Snapshot {
@@ -207,6 +197,15 @@ async fn look(window: Window, feed: watch::Sender<Snapshot>, state: PathBuf, ord
         });
         tokio::time::sleep(LOOK).await;
     }
+}
+
+/// Path and time in ms of each document in hand, the one that takes longest first.
+fn in_flight(window: &Window) -> Vec<(String, u64)> {
+    let shown = window.shown.lock().unwrap_or_else(PoisonError::into_inner);
+    let ms = |since: std::time::Instant| u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let mut in_flight: Vec<_> = shown.values().map(|one| (one.path.clone(), ms(one.since))).collect();
+    in_flight.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    in_flight
 }
 
 fn status(now: &Snapshot, running_ms: u64, order: Order) -> Value {

@@ -52,6 +52,9 @@ mod tests {
         );
         assert_eq!(error.exit(), Exit::Aborted);
         let note = stale_note(&sample());
-        assert_eq!(note, "stale: this text is of an earlier reading; the document is quarantined, crash.segv");
+        assert_eq!(
+            note,
+            "stale: this text is of an earlier reading; the document is quarantined, crash.segv"
+        );
     }
 }

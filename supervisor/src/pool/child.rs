@@ -103,6 +103,8 @@ impl Child {
         let pidfd = self.pidfd.as_ref().expect("taken only by reap and drop");
         let pipe = self.pipe.as_ref().filter(|_| alive);
         tokio::select! {
+            // What waits in the pipe is read before a clock is asked: the wait for it may have been ours.
+            biased;
             ready = pidfd.readable() => {
                 let mut ready = ready?;
                 if is_ready(pidfd.as_fd()) {
@@ -111,9 +113,9 @@ impl Child {
                 ready.clear_ready();
                 Ok(Woke::Clock)
             }
-            ready = readable(pipe) => { ready?; Ok(Woke::Output) }
             ready = readable(zygote.listener.as_ref()), if alive => { ready?; Ok(Woke::Reported) }
             ready = zygote.pidfd().readable(), if alive => { ready?.retain_ready(); Ok(Woke::ZygoteEnded) }
+            ready = readable(pipe) => { ready?; Ok(Woke::Output) }
             () = timer => Ok(Woke::Clock),
         }
     }

@@ -1,10 +1,12 @@
 //! What follows a fault: another attempt and when, or a rest with a name.
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
+use super::due::value_of;
 use super::fault::Fault;
 use super::kind::{Class, Kind, State, Why};
 use crate::ledger::{Millis, Record, Settle, Task};
 use crate::settings::{KindPolicy, Retry};
+use shared::Limits;
 use std::collections::BTreeMap;
 
 /// What a document is tried under.
@@ -18,12 +20,12 @@ pub enum Lane {
     Alone,
 }
 
-/// What the settings say of retries, and whether this machine has a large lane.
+/// What the settings say of retries, and the limits of the large lane, where this machine has one.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules<'a> {
     pub retry: &'a Retry,
     pub kinds: &'a BTreeMap<Kind, KindPolicy>,
-    pub large: bool,
+    pub large: Option<&'a Limits>,
 }
 
 impl Rules<'_> {
@@ -58,7 +60,11 @@ pub fn lane(record: &Record, rules: Rules<'_>) -> Lane {
         record.attempts > 0
             && rules.ceiling(kind).is_some_and(|ceiling| record.attempts.saturating_add(1) >= ceiling)
     });
-    if record.task == Some(Task::Large) || (last_try && rules.large) { Lane::Large } else { Lane::Normal }
+    if record.task == Some(Task::Large) || (last_try && rules.large.is_some()) {
+        Lane::Large
+    } else {
+        Lane::Normal
+    }
 }
 
 /// It may be done one day with more time.
@@ -66,9 +72,12 @@ fn is_slow(kind: Kind) -> bool {
     matches!(kind, Kind::TimeStalled | Kind::TimeWall | Kind::TimeUnkillable)
 }
 
-/// It met a limit that the large lane has more of.
-fn met_a_limit(kind: Kind) -> bool {
-    matches!(kind, Kind::MemoryLimit | Kind::TimeCpu | Kind::OutputLimit)
+/// It met a limit that the large lane has more of. Under as much as before it would meet it again.
+fn has_more_in_the_large_lane(fault: &Fault, rules: Rules<'_>) -> bool {
+    let Some(large) = rules.large else { return false };
+    let met = fault.evidence.limit.as_ref();
+    matches!(fault.kind, Kind::MemoryLimit | Kind::TimeCpu | Kind::OutputLimit)
+        && met.is_none_or(|met| value_of(&met.name, large).is_none_or(|more| more > met.value))
 }
 
 /// Whether the time of a document that is `retrying` has come. One without a time waits for the next run, which
@@ -99,7 +108,7 @@ pub fn decide(
     let policy = rules.policy(fault.kind);
     match policy.class.or(fault.class) {
         Some(Class::Rejected) => Settle::Exclude,
-        Some(Class::Permanent) if rules.large && lane != Lane::Large && met_a_limit(fault.kind) => {
+        Some(Class::Permanent) if lane != Lane::Large && has_more_in_the_large_lane(fault, rules) => {
             Settle::Large
         }
         Some(Class::Permanent) => Settle::Quarantine { why: Why::Permanent },
@@ -170,6 +179,7 @@ pub fn supervisor_lost(crashes_before: u32, alone: bool, max_crashes: u32) -> Se
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules::fault::Limit;
     use crate::rules::kind::Stage;
 
     const RETRY: Retry = Retry { attempts: 5, floor_ms: 60_000, cap_ms: 21_600_000, max_crashes: 3 };
@@ -179,7 +189,8 @@ mod tests {
     }
 
     fn in_lane(kind: Kind, attempts: u32, lane: Lane, large: bool) -> Settle {
-        let rules = Rules { retry: &RETRY, kinds: &BTreeMap::new(), large };
+        let limits = Limits::default();
+        let rules = Rules { retry: &RETRY, kinds: &BTreeMap::new(), large: large.then_some(&limits) };
         decide(&Fault::new(Stage::Extract, kind, ""), attempts, lane, rules, 0.0, 1_000)
     }
 
@@ -217,7 +228,7 @@ mod tests {
         let fault = Fault::new(Stage::Extract, Kind::TimeWall, "");
         let with = |policy, attempts| {
             let kinds = BTreeMap::from([(Kind::TimeWall, policy)]);
-            let rules = Rules { retry: &RETRY, kinds: &kinds, large: false };
+            let rules = Rules { retry: &RETRY, kinds: &kinds, large: None };
             decide(&fault, attempts, Lane::Normal, rules, 0.9, 1_000)
         };
         let delay = KindPolicy { delay_ms: Some(5), ..KindPolicy::default() };
@@ -243,10 +254,23 @@ mod tests {
     }
 
     #[test]
+    fn a_large_lane_that_has_no_more_of_what_was_met_is_not_tried() {
+        let (limits, kinds) = (Limits::default(), BTreeMap::new());
+        let rules = Rules { retry: &RETRY, kinds: &kinds, large: Some(&limits) };
+        let met = |value: u64| {
+            let mut fault = Fault::new(Stage::Extract, Kind::TimeCpu, "");
+            fault.evidence.limit = Some(Limit { name: "cpu_ms".to_owned(), value, measured: None });
+            decide(&fault, 1, Lane::Normal, rules, 0.0, 1_000)
+        };
+        assert_eq!(met(limits.cpu_ms - 1), Settle::Large);
+        assert_eq!(met(limits.cpu_ms), Settle::Quarantine { why: Why::Permanent });
+    }
+
+    #[test]
     fn what_the_source_asks_for_is_the_least_delay() {
         let mut fault = Fault::new(Stage::Fetch, Kind::SourceThrottled, "429");
         fault.evidence.retry_after_ms = Some(50_000_000);
-        let rules = Rules { retry: &RETRY, kinds: &BTreeMap::new(), large: false };
+        let rules = Rules { retry: &RETRY, kinds: &BTreeMap::new(), large: None };
         let settle = decide(&fault, 1, Lane::Normal, rules, 0.9, 1_000);
         assert_eq!(settle, Settle::Retry { next_attempt: Some(50_001_000) });
         fault.evidence.retry_after_ms = Some(1);
@@ -280,7 +304,8 @@ mod tests {
 
     #[test]
     fn the_last_try_of_what_was_slow_is_in_the_large_lane() {
-        let rules = |large| Rules { retry: &RETRY, kinds: Box::leak(Box::default()), large };
+        let (limits, kinds) = (Limits::default(), BTreeMap::new());
+        let rules = |large: bool| Rules { retry: &RETRY, kinds: &kinds, large: large.then_some(&limits) };
         for kind in [Kind::TimeWall, Kind::TimeStalled, Kind::TimeUnkillable] {
             assert_eq!(lane(&record(kind, 3, None), rules(true)), Lane::Normal);
             assert_eq!(lane(&record(kind, 4, None), rules(true)), Lane::Large);

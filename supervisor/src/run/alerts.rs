@@ -33,8 +33,6 @@ pub enum Topic {
     Deletions,
     /// The last run ended without warning, or the index was not what it should be.
     Recovery,
-    /// The machine lacks something.
-    Machine,
 }
 
 impl Topic {
@@ -43,7 +41,6 @@ impl Topic {
             Topic::Breaker => "breaker",
             Topic::Deletions => "deletions",
             Topic::Recovery => "recovery",
-            Topic::Machine => "machine",
         }
     }
 }

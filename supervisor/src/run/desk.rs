@@ -89,7 +89,11 @@ impl Desk {
     /// What decides on retries.
     pub fn rules(&self) -> Rules<'_> {
         let settings = &self.means.settings;
-        Rules { retry: &settings.retry, kinds: &settings.kinds, large: self.means.large }
+        Rules {
+            retry: &settings.retry,
+            kinds: &settings.kinds,
+            large: self.means.large.then_some(&settings.large),
+        }
     }
 
     /// Whether something is to be done with a document in this lane now.

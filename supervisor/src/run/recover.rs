@@ -4,6 +4,7 @@ use super::alerts::{Alerts, Topic};
 use super::desk::now;
 use super::{Readers, RunError};
 use crate::ledger::{Change, Durability, Event, LedgerHandle, boot_id};
+use crate::report::style::count;
 use crate::rules::retry;
 use crate::settings::Retry;
 use shared::DocumentId;
@@ -23,7 +24,8 @@ pub(super) async fn recover(
     let lost = lost(ledger, readers, retry).await?;
     if lost > 0 {
         let words = format!(
-            "the last run ended without warning; {lost} documents that it had in hand are tried one by one"
+            "the last run ended without warning; {} tried one by one, which it had in hand",
+            count(lost as u64, "document is", "documents are")
         );
         alerts.raise(Topic::Recovery, None, &words);
     }
@@ -31,7 +33,8 @@ pub(super) async fn recover(
         let again = unwritten(ledger, readers).await?;
         if again > 0 {
             let words = format!(
-                "the embedded index was missing or damaged; {again} documents are written again from their kept texts"
+                "the embedded index was missing or damaged; {} to be written again from kept texts",
+                count(again as u64, "document is", "documents are")
             );
             alerts.raise(Topic::Recovery, None, &words);
         }

@@ -25,6 +25,15 @@ fn problems(toml: &str, sets: &[&str]) -> Vec<String> {
 }
 
 #[test]
+fn the_readme_has_every_setting() {
+    let readme = include_str!("../../../README.md");
+    for (key, default, meaning) in reference() {
+        let row = format!("\n| `{key}` | {default} | {meaning} |\n");
+        assert!(readme.contains(&row), "{row}");
+    }
+}
+
+#[test]
 fn nothing_written_gives_every_default() {
     let Settings {
         limits,

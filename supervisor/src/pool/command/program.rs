@@ -259,7 +259,8 @@ fn candidates(program: &str) -> Vec<PathBuf> {
 }
 
 fn name_of(program: &Path, files: &[PathBuf]) -> String {
-    let names = std::iter::once(program).chain(files.iter().map(PathBuf::as_path)).filter_map(Path::file_name);
+    let names =
+        std::iter::once(program).chain(files.iter().map(PathBuf::as_path)).filter_map(Path::file_name);
     names.map(|name| name.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
 
