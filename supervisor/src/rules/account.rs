@@ -6,6 +6,9 @@
 //! because the sink may already have dropped it.
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod fields;
+
+use self::fields::{clear_fault, keep_unless, note_facts, note_fault, note_stat, queue, rest, start_anew};
 use super::fault::{Evidence, Fault};
 use super::kind::{Class, Kind, Stage, State};
 use crate::ledger::{Change, Event, Facts, InSink, Millis, Record, Seen, Settle, Stat, Task};
@@ -441,90 +444,6 @@ fn rest_with(new: &mut Record, fault: &Fault, settle: Option<Settle>, at: Millis
             rest(new, State::Quarantined);
             new.why = Some(super::kind::Why::Permanent);
         }
-    }
-}
-
-/// `pending` with this task.
-fn queue(new: &mut Record, task: Task) {
-    rest(new, State::Pending);
-    new.task = Some(task);
-}
-
-/// In this state with nothing to do.
-fn rest(new: &mut Record, state: State) {
-    if !matches!(state, State::Pending | State::Retrying) {
-        new.rested = None;
-    }
-    new.state = state;
-    new.task = None;
-    new.why = None;
-    new.next_attempt = None;
-}
-
-/// As if it had never been tried. What the last attempt found stays readable: an attempt that meets the same bytes
-/// again needs it.
-fn start_anew(new: &mut Record) {
-    new.attempts = 0;
-    new.crashes = 0;
-    new.alone = false;
-    new.first_failed = None;
-}
-
-fn note_fault(new: &mut Record, fault: &Fault) {
-    new.class = fault.class;
-    new.kind = Some(fault.kind);
-    new.stage = Some(fault.stage);
-    new.message = (!fault.message.is_empty()).then(|| fault.message.clone());
-    new.hostile = fault.hostile;
-    new.evidence = (fault.evidence != Evidence::default()).then(|| fault.evidence.clone());
-}
-
-fn clear_fault(new: &mut Record) {
-    new.class = None;
-    new.kind = None;
-    new.stage = None;
-    new.message = None;
-    new.hostile = false;
-    new.evidence = None;
-    new.damage = None;
-}
-
-/// Takes over what an attempt found; what it did not find out stays. Who made the result is always of this attempt.
-fn note_facts(new: &mut Record, facts: &Facts) {
-    if facts.sha256.is_some() {
-        new.sha256 = facts.sha256;
-        new.fetched = true;
-    }
-    if let Some(stat) = facts.stat {
-        note_stat(new, stat);
-    }
-    keep_unless(&mut new.size, &facts.size);
-    keep_unless(&mut new.format, &facts.format);
-    keep_unless(&mut new.media_type, &facts.media_type);
-    keep_unless(&mut new.text, &facts.text);
-    keep_unless(&mut new.usage, &facts.usage);
-    keep_unless(&mut new.damage, &facts.damage);
-    keep_unless(&mut new.listed_whole, &facts.listed_whole);
-    keep_unless(&mut new.listed, &facts.listed);
-    if !facts.pipeline.is_empty() {
-        new.pipeline.clone_from(&facts.pipeline);
-    }
-    new.same_as = facts.same_as;
-    if facts.same_as.is_some() {
-        // Another made it; nothing was tried here.
-        new.attempts = 0;
-    }
-}
-
-fn note_stat(new: &mut Record, stat: Stat) {
-    new.stat = Some(stat);
-    new.size = Some(stat.size);
-    new.mtime_ns = Some(stat.mtime_ns);
-}
-
-fn keep_unless<T: Clone>(old: &mut Option<T>, new: &Option<T>) {
-    if new.is_some() {
-        old.clone_from(new);
     }
 }
 
