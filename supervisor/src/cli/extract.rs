@@ -55,18 +55,7 @@ fn missing(path: &Path, error: &std::io::Error) -> CliError {
 /// A record as a listing would make it.
 fn first(source: &str, identity: Identity) -> Record {
     let doc = DocumentId::derive(source, &identity);
-    let seen = Seen {
-        source: SourceId(0),
-        identity,
-        within: None,
-        position: 0,
-        size: None,
-        mtime_ns: None,
-        stat: None,
-        sha256: None,
-        fault: None,
-        settle: None,
-    };
+    let seen = Seen::named(SourceId(0), identity);
     let seen = Event { doc, expects: Some(0), at: now(), change: Change::Seen(Box::new(seen)) };
     match apply(None, &seen) {
         Verdict::Changed(record) => *record,

@@ -106,6 +106,24 @@ pub struct Seen {
     pub settle: Option<Settle>,
 }
 
+impl Seen {
+    /// An item of which nothing but its name is known.
+    pub fn named(source: SourceId, identity: Identity) -> Self {
+        Seen {
+            source,
+            identity,
+            within: None,
+            position: 0,
+            size: None,
+            mtime_ns: None,
+            stat: None,
+            sha256: None,
+            fault: None,
+            settle: None,
+        }
+    }
+}
+
 /// The containers around a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Within {

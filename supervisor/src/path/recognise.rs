@@ -125,8 +125,7 @@ async fn read_pages(drawing: &Drawing<'_>, program: &Arc<Program>) -> std::io::R
     if let Some(error) = collector.broken.take() {
         return Err(error);
     }
-    let mut read =
-        Read { total: collector.members.len() as u64, usage: ending.usage, ..Read::default() };
+    let mut read = Read { total: collector.members.len() as u64, usage: ending.usage, ..Read::default() };
     if let Outcome::Failed(fault) = ending.outcome {
         read.fault = Some(fault);
         return Ok(read);

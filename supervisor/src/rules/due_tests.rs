@@ -26,18 +26,7 @@ fn step(record: Option<&Record>, change: Change) -> Record {
 
 /// A document that failed like this.
 fn failed(fault: Fault, made: Pipeline) -> Record {
-    let seen = Seen {
-        source: SourceId(1),
-        identity: Identity::item(b"a.pdf"),
-        within: None,
-        position: 0,
-        size: Some(1),
-        mtime_ns: None,
-        stat: None,
-        sha256: None,
-        fault: None,
-        settle: None,
-    };
+    let seen = Seen::named(SourceId(1), Identity::item(b"a.pdf"));
     let new = step(None, Change::Seen(Box::new(seen)));
     let facts = Facts { pipeline: made, format: Some("pdf".to_owned()), ..Facts::default() };
     let settle = Settle::Quarantine { why: Why::Permanent };

@@ -284,18 +284,7 @@ mod tests {
         use crate::rules::account::{Verdict, apply};
         let identity = shared::Identity::item(b"a");
         let doc = shared::DocumentId::derive("s", &identity);
-        let seen = Seen {
-            source: SourceId(1),
-            identity,
-            within: None,
-            position: 0,
-            size: None,
-            mtime_ns: None,
-            stat: None,
-            sha256: None,
-            fault: None,
-            settle: None,
-        };
+        let seen = Seen::named(SourceId(1), identity);
         let event = Event { doc, expects: None, at: 0, change: Change::Seen(Box::new(seen)) };
         let Verdict::Changed(record) = apply(None, &event) else { panic!() };
         let state = if task.is_some() { State::Pending } else { State::Retrying };

@@ -12,18 +12,7 @@ use shared::{ContentHash, DocumentId, Identity};
 fn document(name: &[u8], changes: Vec<Change>) -> Record {
     let identity = Identity::item(name);
     let doc = DocumentId::derive("s", &identity);
-    let seen = Seen {
-        source: SourceId(1),
-        identity,
-        within: None,
-        position: 0,
-        size: Some(1),
-        mtime_ns: None,
-        stat: None,
-        sha256: None,
-        fault: None,
-        settle: None,
-    };
+    let seen = Seen::named(SourceId(1), identity);
     let mut record: Option<Record> = None;
     for (n, change) in std::iter::once(Change::Seen(Box::new(seen))).chain(changes).enumerate() {
         let at = 100 * i64::try_from(n).unwrap();
