@@ -177,6 +177,9 @@ pub struct Facts {
     pub damage: Option<Damage>,
     #[serde(with = "compact::option", skip_serializing_if = "Option::is_none", default)]
     pub same_as: Option<DocumentId>,
+    /// How often the content was tried by whoever made it; with `same_as`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tried: Option<u32>,
     /// What the fetch's own stat saw, for an item.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub stat: Option<Stat>,

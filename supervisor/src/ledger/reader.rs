@@ -293,8 +293,8 @@ impl Reader {
         let sql = format!(
             "SELECT {COLUMNS} FROM documents INDEXED BY documents_retrying
              WHERE source IN ({sources}) AND state = 'retrying' AND json_extract(rest, '$.alone')
-             UNION ALL SELECT {COLUMNS} FROM documents INDEXED BY documents_by_kind
-             WHERE kind = 'supervisor.lost' AND state = 'pending' AND source IN ({sources})
+             UNION ALL SELECT {COLUMNS} FROM documents INDEXED BY documents_by_state
+             WHERE source IN ({sources}) AND state = 'pending' AND json_extract(rest, '$.task') = 'Carry'
              AND json_extract(rest, '$.alone') ORDER BY number"
         );
         self.ask(|db| {
@@ -335,9 +335,12 @@ impl Reader {
         self.ask(|db| many(db, "parent = ?1 ORDER BY position", [container.0]))
     }
 
-    /// The records whose bytes have this hash, at most `limit` of them, oldest first.
+    /// The records whose bytes have this hash and that have a result, or had one until they were found gone just now: at most
+    /// `limit` of them, the newest first. Tombstones may be many, where a file is moved again and again.
     pub fn with_content(&self, sha256: ContentHash, limit: usize) -> Result<Vec<Record>, LedgerError> {
-        self.ask(|db| many(db, "sha256 = ?1 ORDER BY number LIMIT ?2", (sha256.0, at_most(limit))))
+        let sql = "sha256 = ?1 AND (state IN ('indexed', 'suspect', 'quarantined')
+             OR state = 'pending' AND json_extract(rest, '$.task') = 'Delete') ORDER BY number DESC LIMIT ?2";
+        self.ask(|db| many(db, sql, (sha256.0, at_most(limit))))
     }
 
     /// The known items of a directory (raw path below the root, empty for the root) whose names sort behind `after`, by
@@ -460,6 +463,10 @@ pub(super) fn source_row(row: &Row<'_>) -> rusqlite::Result<SourceRow> {
 
 /// Numbers of sources, for `IN (…)`.
 pub(super) fn in_list(sources: &[SourceId]) -> String {
+    if sources.is_empty() {
+        // An empty list is none that an index could serve.
+        return "NULL".to_owned();
+    }
     sources.iter().map(|source| source.0.to_string()).collect::<Vec<_>>().join(", ")
 }
 

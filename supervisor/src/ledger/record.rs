@@ -55,6 +55,11 @@ pub struct Record {
     pub crashes: u32,
     /// To be tried with nothing beside it, since the supervisor died while it had it.
     pub alone: bool,
+    /// How often its content was tried where it was last, by another document that has the same; 0 where by itself.
+    pub tried: u32,
+    /// What sent it to the large lane, until that has had its word: under the ordinary limits it would meet this again, whatever
+    /// else befalls it meanwhile. Nothing is beside it there, so that it is never `alone` as well.
+    pub large: Option<Box<Fault>>,
     pub first_seen: Millis,
     pub first_failed: Option<Millis>,
     pub last_attempt: Option<Millis>,
@@ -93,7 +98,7 @@ impl Record {
             State::Pending | State::Retrying => State::Indexed,
             at_rest => at_rest,
         };
-        Record { state, alone: false, task: None, ..self }
+        Record { state, alone: false, large: None, task: None, ..self }
     }
 
     /// The fault that stands in the record, put together again.

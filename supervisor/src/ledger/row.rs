@@ -3,7 +3,7 @@
 
 use super::compact;
 use super::record::{InSink, Listed, Millis, Pipeline, Record, SourceId, Stat, Task, TextFacts, Usage};
-use crate::rules::fault::Evidence;
+use crate::rules::fault::{Evidence, Fault};
 use crate::rules::kind::{Class, Damage, Kind, Stage, State, Why};
 use rusqlite::types::{FromSqlError, Type};
 use rusqlite::{Row, Statement};
@@ -59,6 +59,10 @@ struct Rest {
     crashes: u32,
     #[serde(skip_serializing_if = "is_false", default)]
     alone: bool,
+    #[serde(skip_serializing_if = "is_zero", default)]
+    tried: u32,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    large: Option<Box<Fault>>,
     first_seen: Millis,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     first_failed: Option<Millis>,
@@ -136,6 +140,8 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Stored> {
         attempts: rest.attempts,
         crashes: rest.crashes,
         alone: rest.alone,
+        tried: rest.tried,
+        large: rest.large,
         first_seen: rest.first_seen,
         first_failed: rest.first_failed,
         last_attempt: rest.last_attempt,
@@ -173,6 +179,8 @@ pub(super) fn bind(
         attempts: record.attempts,
         crashes: record.crashes,
         alone: record.alone,
+        tried: record.tried,
+        large: record.large.clone(),
         first_seen: record.first_seen,
         first_failed: record.first_failed,
         last_attempt: record.last_attempt,

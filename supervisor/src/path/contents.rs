@@ -71,14 +71,15 @@ pub(super) struct Claim {
 }
 
 impl Contents {
-    /// Waits for whoever is at work on this content, takes an ending made after `since`, else takes it up.
-    pub(super) async fn turn(&self, key: Key, since: Option<Millis>) -> Turn {
+    /// Waits for whoever is at work on this content, takes an ending that another than `whom` made after `since`, else takes
+    /// it up.
+    pub(super) async fn turn(&self, key: Key, whom: DocumentId, since: Option<Millis>) -> Turn {
         let mut waiting = {
             let mut inner = self.lock();
             match inner.at_work.get(&key) {
                 Some(waiting) => waiting.clone(),
                 None => {
-                    if let Some(ending) = inner.remembered(&key, since) {
+                    if let Some(ending) = inner.remembered(&key, whom, since) {
                         return Turn::Theirs(ending);
                     }
                     let (ended, waiting) = watch::channel(None);
@@ -92,15 +93,24 @@ impl Contents {
         Turn::Theirs(ending.unwrap_or(Ending::NotShared))
     }
 
+    /// Forgets how any work ended: what was said of a content was not the content's.
+    pub(crate) fn forget(&self) {
+        let mut inner = self.lock();
+        inner.ended.clear();
+        inner.bytes = 0;
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Inner {
-    fn remembered(&self, key: &Key, since: Option<Millis>) -> Option<Ending> {
-        let fits =
-            |ended: &&(Key, Millis, Ending)| ended.0 == *key && since.is_none_or(|since| ended.1 > since);
+    /// What a document made itself is nothing new to it: it would only hear again why it is tried once more.
+    fn remembered(&self, key: &Key, whom: DocumentId, since: Option<Millis>) -> Option<Ending> {
+        let fits = |ended: &&(Key, Millis, Ending)| {
+            ended.0 == *key && ended.2.maker() != Some(whom) && since.is_none_or(|since| ended.1 > since)
+        };
         self.ended.iter().rev().find(fits).map(|(_, _, ending)| ending.clone())
     }
 
@@ -118,6 +128,13 @@ impl Inner {
 }
 
 impl Ending {
+    fn maker(&self) -> Option<DocumentId> {
+        match self {
+            Ending::Text { maker, .. } | Ending::Fault { maker, .. } => Some(*maker),
+            Ending::NotShared => None,
+        }
+    }
+
     fn bytes(&self) -> usize {
         if let Ending::Text { product, .. } = self { product.text.len() } else { 0 }
     }
@@ -175,9 +192,10 @@ mod tests {
     }
 
     const MAKER: DocumentId = DocumentId([7; 20]);
+    const OTHER: DocumentId = DocumentId([8; 20]);
 
     async fn claim(contents: &Contents, key: Key) -> Claim {
-        match contents.turn(key, None).await {
+        match contents.turn(key, OTHER, None).await {
             Turn::Mine(claim) => claim,
             Turn::Theirs(ending) => panic!("{ending:?}"),
         }
@@ -189,7 +207,7 @@ mod tests {
         let mine = claim(&contents, key()).await;
         let waiting = tokio::spawn({
             let contents = contents.clone();
-            async move { contents.turn(key(), None).await }
+            async move { contents.turn(key(), OTHER, None).await }
         });
         // Another format, another lane, and other bytes wait for nobody.
         drop(claim(&contents, (key().0, Format::Csv, false)).await);
@@ -210,9 +228,16 @@ mod tests {
     async fn a_lasting_end_is_remembered_for_who_wants_none_newer() {
         let contents = Contents::default();
         claim(&contents, key()).await.end(5, MAKER, 1, &failed(Kind::CrashSegv), false);
-        assert!(matches!(contents.turn(key(), None).await, Turn::Theirs(Ending::Fault { .. })));
-        assert!(matches!(contents.turn(key(), Some(4)).await, Turn::Theirs(Ending::Fault { .. })));
-        assert!(matches!(contents.turn(key(), Some(5)).await, Turn::Mine(_)), "a person wants it anew");
+        assert!(matches!(contents.turn(key(), OTHER, None).await, Turn::Theirs(Ending::Fault { .. })));
+        assert!(matches!(contents.turn(key(), OTHER, Some(4)).await, Turn::Theirs(Ending::Fault { .. })));
+        assert!(
+            matches!(contents.turn(key(), OTHER, Some(5)).await, Turn::Mine(_)),
+            "a person wants it anew"
+        );
+        assert!(
+            matches!(contents.turn(key(), MAKER, None).await, Turn::Mine(_)),
+            "it says nothing to its maker"
+        );
         let other = (ContentHash::of(b"archive"), Format::Zip, false);
         claim(&contents, other).await.end(5, MAKER, 1, &failed(Kind::CrashSegv), true);
         drop(claim(&contents, other).await);
@@ -224,7 +249,7 @@ mod tests {
         let mine = claim(&contents, key()).await;
         let waiting = tokio::spawn({
             let contents = contents.clone();
-            async move { contents.turn(key(), None).await }
+            async move { contents.turn(key(), OTHER, None).await }
         });
         tokio::task::yield_now().await;
         drop(mine);

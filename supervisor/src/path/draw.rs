@@ -109,6 +109,8 @@ impl<'a> Drawing<'a> {
         };
         let fault = if let Came::Failed(fault) = &carried.came { Some(fault) } else { None };
         if let Err(broken) = self.means.gate.left(&name, self.record.id, fault) {
+            // What was said of contents meanwhile was the extractor's doing.
+            self.means.contents.forget();
             return Carried::of(self.facts.clone(), Came::Held(broken));
         }
         carried

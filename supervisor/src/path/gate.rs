@@ -33,8 +33,8 @@ struct Standing {
     shut: Option<String>,
     /// What the failures have in common that shut it.
     fingerprint: Option<String>,
-    /// Let through although it is shut: a probe.
-    probe: Option<DocumentId>,
+    /// Let through although it is shut: a probe, with the containers around it.
+    probe: Vec<DocumentId>,
 }
 
 /// An extractor's breaker has opened.
@@ -69,7 +69,7 @@ impl Gate {
         let works = {
             let mut inner = self.lock();
             let standing = inner.extractors.entry(extractor.to_owned()).or_default();
-            if let Some(why) = standing.shut.as_ref().filter(|_| standing.probe != Some(document)) {
+            if let Some(why) = standing.shut.as_ref().filter(|_| !standing.probe.contains(&document)) {
                 return Err(broken(extractor, stage, why));
             }
             standing.works.clone()
@@ -123,7 +123,7 @@ impl Gate {
             self.trip(extractor, fault.kind, message, documents);
         }
         let inner = self.lock();
-        let standing = inner.extractors.get(extractor).filter(|standing| standing.probe != Some(document));
+        let standing = inner.extractors.get(extractor).filter(|standing| !standing.probe.contains(&document));
         match standing.and_then(|standing| standing.shut.as_ref().zip(standing.fingerprint.as_ref())) {
             Some((why, shared)) if fingerprint.as_ref() == Some(shared) => {
                 Err(broken(extractor, fault.stage, why))
@@ -157,11 +157,11 @@ impl Gate {
         let standing = inner.extractors.entry(extractor.to_owned()).or_default();
         standing.shut = None;
         standing.fingerprint = None;
-        standing.probe = None;
+        standing.probe.clear();
     }
 
-    /// Lets one document through although it is shut; `None`: no more.
-    pub fn let_through(&self, extractor: &str, probe: Option<DocumentId>) {
+    /// Lets these documents through although it is shut, and no others.
+    pub fn let_through(&self, extractor: &str, probe: Vec<DocumentId>) {
         self.lock().extractors.entry(extractor.to_owned()).or_default().probe = probe;
     }
 
@@ -240,7 +240,7 @@ mod tests {
         let trip = gate.trips().pop().unwrap();
         assert_eq!(trip.documents, [1, 2, 3, 9].map(document));
         assert!(gate.enter("pdf", Stage::Extract, document(5), works()).await.is_err());
-        gate.let_through("pdf", Some(document(5)));
+        gate.let_through("pdf", vec![document(5)]);
         assert!(gate.enter("pdf", Stage::Extract, document(6), works()).await.is_err());
         assert!(gate.enter("pdf", Stage::Extract, document(5), works()).await.is_ok());
     }

@@ -20,13 +20,12 @@ use crate::ledger::{Facts, Pipeline, Record};
 use crate::pool::Pool;
 use crate::pool::command::Missing;
 use crate::rules::budget::Budget;
-use crate::rules::due::Present;
+use crate::rules::due::{self, Present};
 use crate::rules::fault::Fault;
 use crate::rules::identify::identify;
 use crate::rules::kind::{Class, Kind, Stage, State, Why};
 use crate::rules::retry::Lane;
 use crate::rules::sharing::{Share, share};
-use crate::rules::versions::is_stale;
 use crate::rules::{identify as identifying, policy};
 use crate::run::Readers;
 use crate::run::desk::now;
@@ -276,7 +275,7 @@ async fn once(
     facts: Facts,
 ) -> Carried {
     let key = (had.sha256, known.format, trip.lane == Lane::Large);
-    let claim = match means.contents.turn(key, record.requeued_at).await {
+    let claim = match means.contents.turn(key, record.id, record.requeued_at).await {
         Turn::Theirs(Ending::Text { maker, facts: theirs, product }) => {
             return shared_with(maker, facts, *theirs, Came::Text(*product), None);
         }
@@ -291,10 +290,13 @@ async fn once(
         Lane::Normal => earlier(means, record, &had, known.format).await,
         Lane::Large | Lane::Alone => None,
     };
-    let carried = match earlier {
+    let mut carried = match earlier {
         Some((of, came)) => shared_with(of.maker(), facts, facts_of(&of), came, Some(tries_of(&of))),
         None => Drawing::new(means, record, trip, had, known, facts).draw().await,
     };
+    if let Came::Failed(fault) = &mut carried.came {
+        means.settings.classify(fault);
+    }
     if let Some(claim) = claim {
         let has_members = !carried.members.is_empty() || carried.facts.listed_whole.is_some();
         let maker = carried.facts.same_as.unwrap_or(record.id);
@@ -313,6 +315,7 @@ fn shared_with(maker: DocumentId, here: Facts, theirs: Facts, came: Came, attemp
         usage: None,
         damage: None,
         same_as: Some(maker),
+        tried: attempts,
         ..theirs
     };
     Carried { attempts, ..Carried::of(facts, came) }
@@ -409,13 +412,8 @@ fn before_extract() -> Pipeline {
 /// Whether the last result stands: the same bytes, and the same version of what was done to them.
 fn unchanged(means: &Means, record: &Record, had: &Had) -> bool {
     let Some(rested) = &record.rested else { return false };
-    let settled = matches!(rested.state, State::Indexed | State::Suspect | State::Quarantined);
     let Some(format) = rested.format.as_deref().and_then(Format::named) else { return false };
-    let current = means.engines.pipeline(format);
-    settled
-        && rested.sha256 == Some(had.sha256)
-        && !is_stale(&rested.pipeline, &current)
-        && crate::rules::due::due(rested, &current, means.present()).is_none()
+    due::stands(rested, had.sha256, &means.engines.pipeline(format), means.present())
 }
 
 fn failed(mut facts: Facts, fault: Fault) -> Carried {

@@ -14,12 +14,12 @@ use super::{Came, Carried, Errand, Place, Trip, carry};
 use crate::ledger::{Change, Event, Record, Seen, Settle, SourceRow, Stat, Within};
 use crate::rules::budget::Budget;
 use crate::rules::fault::{Evidence, Fault, Limit};
-use crate::rules::kind::{Kind, Stage, State, Why};
+use crate::rules::kind::{Class, Kind, Stage, State, Why};
 use crate::rules::retry::Lane;
 use crate::run::RunError;
 use crate::run::desk::Desk;
 use shared::format::Role;
-use shared::{ContentHash, DocumentId, MemberKind, Refused};
+use shared::{ContentHash, DocumentId, Identity, MemberKind, Refused};
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -130,6 +130,10 @@ impl Tree {
     async fn finish(&mut self, node: Node, mut carrying: Carrying) -> Result<(), Halt> {
         let taken = match (&mut carrying.0).await {
             Ok(taken) => taken?,
+            Err(error) if error.is_panic() && node.errand == Errand::Members => {
+                // Nothing of the container is settled; those that want its members have to be told.
+                return self.unreachable(&node.record, None, "its container could not be opened again").await;
+            }
             Err(error) if error.is_panic() => return self.desk.panicked(&node.record, error).await,
             Err(_) => return Err(RunError::Ended),
         };
@@ -149,7 +153,14 @@ impl Tree {
             Came::Broken(error) => return Err(RunError::spool(&self.desk.means.spool, error)),
             Came::Failed(fault) => {
                 let tried = attempts.unwrap_or(record.attempts);
-                return self.desk.failed(&record, fault, facts, tried, self.lane).await;
+                let message = cannot_open(&fault);
+                let for_good = is_for_good(fault.class);
+                self.desk.failed(&record, fault, facts, tried, self.lane).await?;
+                if for_good {
+                    // It is not opened again for its members' sake: they would only see it fail once more.
+                    return self.unreachable(&record, None, &message).await;
+                }
+                return Ok(());
             }
             Came::Held(fault) => return self.desk.held(&record, fault, true).await,
             Came::Same => {
@@ -270,7 +281,10 @@ impl Tree {
                 Refused::Truncated => Kind::ParseTruncated,
                 Refused::Unsupported => Kind::FormatUnsupported,
             };
-            return Some(Fault::new(Stage::Extract, kind, refusal.message.clone()));
+            let passwords = self.desk.means.settings.passwords_mark();
+            let passwords = passwords.filter(|_| kind == Kind::ParseEncrypted);
+            let evidence = Evidence { passwords, ..Evidence::default() };
+            return Some(Fault::new(Stage::Extract, kind, refusal.message.clone()).with(evidence));
         }
         let hash = member.bytes.sha256;
         if member.bytes.size() > 0 && (above.contains(&hash) || container == Some(hash)) {
@@ -375,13 +389,7 @@ impl Tree {
             Came::Broken(error) => Err(RunError::spool(&self.desk.means.spool, error)),
             Came::Text(_) | Came::Same if record.sha256 == facts.sha256 => {
                 let (members, _) = self.count(members);
-                let members = members
-                    .into_iter()
-                    .map(|member| {
-                        let identity = record.identity.member(&member.head.name, member.occurrence);
-                        (DocumentId::derive(&self.source.name, &identity), member)
-                    })
-                    .collect::<Vec<_>>();
+                let members = self.given_out(&node, &record, members, facts.sha256).await?;
                 let there: std::collections::HashSet<_> = members.iter().map(|(id, _)| *id).collect();
                 self.queue_members(&node, &Given { sha256: facts.sha256, whole: true, spool }, members);
                 self.unreachable(&record, Some(&there), "its container does not give it out again").await
@@ -398,12 +406,36 @@ impl Tree {
             }
             // Nothing is wrong with them: they wait with it.
             Came::Held(fault) => self.hold_below(&record, &fault).await,
-            Came::Failed(fault) => {
-                let message =
-                    format!("its container could not be opened again: {}: {}", fault.kind, fault.message);
-                self.unreachable(&record, None, &message).await
+            Came::Failed(fault) => self.unreachable(&record, None, &cannot_open(&fault)).await,
+        }
+    }
+
+    /// Those members whose bytes a container gives out that is passed through. Of the others, what is due goes to rest with what
+    /// now stands against it.
+    async fn given_out(
+        &mut self,
+        node: &Node,
+        container: &Record,
+        members: Vec<Member>,
+        sha256: Option<ContentHash>,
+    ) -> Result<Vec<(DocumentId, Member)>, Halt> {
+        let (mut given, mut events) = (Vec::new(), Vec::new());
+        for member in members {
+            let identity = container.identity.member(&member.head.name, member.occurrence);
+            let id = DocumentId::derive(&self.source.name, &identity);
+            match self.refusal(&node.above, sha256, &identity, &member) {
+                None => given.push((id, member)),
+                Some(fault)
+                    if self.known.get(&id).is_some_and(|known| self.desk.is_due(known, self.lane)) =>
+                {
+                    events.push(self.seen(container, id, identity, &member, Some(fault)));
+                }
+                Some(_) => {}
             }
         }
+        let settled = self.desk.record(events).await?;
+        self.known.extend(settled.into_iter().map(|record| (record.id, record)));
+        Ok(given)
     }
 
     /// What is due below a container that waits for its extractor waits as well.
@@ -422,7 +454,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Due documents below a container that cannot be had: directly below it and not in `there`, or all.
+    /// Due documents below a container that cannot be had: those that are, or lie in, what is directly below it and not in
+    /// `there`, or all.
     async fn unreachable(
         &mut self,
         container: &Record,
@@ -435,7 +468,9 @@ impl Tree {
             .filter(|known| known.identity.0.starts_with(&container.identity.0) && known.id != container.id)
             .filter(|known| {
                 let at = container.identity.0.len() + 1;
-                there.is_none_or(|there| known.identity.0.len() == at && !there.contains(&known.id))
+                let around = known.identity.0.get(..at).map(|levels| Identity(levels.to_vec()));
+                let id = around.map(|around| DocumentId::derive(&self.source.name, &around));
+                there.is_none_or(|there| id.is_some_and(|id| !there.contains(&id)))
             })
             .filter(|known| self.desk.is_due(known, self.lane))
             .cloned()
@@ -485,6 +520,24 @@ struct Taken {
     carried: Carried,
 }
 
+fn cannot_open(fault: &Fault) -> String {
+    format!("its container could not be opened again: {}: {}", fault.kind, fault.message)
+}
+
+/// Whether the same bytes meet it again.
+fn is_for_good(class: Option<Class>) -> bool {
+    matches!(class, Some(Class::Permanent | Class::Corrupt))
+}
+
+/// What has stood against a container for good since it was last opened, if anything: its bytes have not moved since.
+fn stands_against(container: &Record) -> Option<Fault> {
+    if let Some(met) = &container.large {
+        return Some((**met).clone());
+    }
+    let fault = container.fault().filter(|fault| fault.stage >= Stage::Extract && is_for_good(fault.class));
+    fault.filter(|_| container.state == State::Quarantined && container.fetched)
+}
+
 /// Journals the start and carries one document; `None` where it has moved on meanwhile.
 async fn take(desk: &Desk, node: Node, trip: Trip) -> Result<Option<Taken>, Halt> {
     let record = match node.errand {
@@ -495,7 +548,10 @@ async fn take(desk: &Desk, node: Node, trip: Trip) -> Result<Option<Taken>, Halt
         },
     };
     let _shown = desk.in_flight(&record);
-    let carried = carry(&desk.means, &record, &node.place, trip).await;
+    let carried = match stands_against(&record).filter(|_| node.errand == Errand::Members) {
+        Some(fault) => Carried::of(crate::ledger::Facts::default(), Came::Failed(fault)),
+        None => carry(&desk.means, &record, &node.place, trip).await,
+    };
     if let Place::Member { spool: Some(spool), bytes } = &node.place {
         spool.forget(&bytes.range);
     }
@@ -509,7 +565,10 @@ fn differs(known: &Record, member: &Member, fault: Option<&Fault>) -> bool {
     }
     match fault {
         Some(fault) => {
-            known.kind != Some(fault.kind) || !matches!(known.state, State::Excluded | State::Quarantined)
+            let passwords = |evidence: &Evidence| evidence.passwords.clone();
+            known.kind != Some(fault.kind)
+                || !matches!(known.state, State::Excluded | State::Quarantined)
+                || known.evidence.as_ref().and_then(passwords) != passwords(&fault.evidence)
         }
         None => known.sha256 != Some(member.bytes.sha256) || known.state == State::Excluded,
     }
@@ -518,8 +577,8 @@ fn differs(known: &Record, member: &Member, fault: Option<&Fault>) -> bool {
 /// Where a member goes that its container's listing already settles: no attempt was made on it.
 fn settle_of_listing(fault: &Fault) -> Settle {
     match fault.class {
-        Some(crate::rules::kind::Class::Rejected) => Settle::Exclude,
-        Some(crate::rules::kind::Class::Corrupt) => Settle::Quarantine { why: Why::Corrupt },
+        Some(Class::Rejected) => Settle::Exclude,
+        Some(Class::Corrupt) => Settle::Quarantine { why: Why::Corrupt },
         _ => Settle::Quarantine { why: Why::Permanent },
     }
 }

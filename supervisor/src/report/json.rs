@@ -282,6 +282,8 @@ pub(crate) mod tests {
             attempts: 1,
             crashes: 0,
             alone: false,
+            tried: 0,
+            large: None,
             first_seen: 1_700_000_000_000,
             first_failed: Some(1_700_000_001_000),
             last_attempt: Some(1_700_000_001_000),

@@ -108,6 +108,8 @@ fn first_sight(event: &Event, seen: &Seen) -> Record {
         attempts: 0,
         crashes: 0,
         alone: false,
+        tried: 0,
+        large: None,
         first_seen: event.at,
         first_failed: None,
         last_attempt: None,
@@ -149,9 +151,8 @@ fn seen_again(old: &Record, seen: &Seen, at: Millis) -> Option<Record> {
         }
         None if old.is_leaving() => back_in_time(&mut new, old, other_bytes),
         None if other_bytes || !is_current(old) => {
-            if seen.stat.is_some()
-                && matches!(old.state, State::Indexed | State::Suspect | State::Quarantined)
-            {
+            let settled = matches!(old.state, State::Indexed | State::Suspect | State::Quarantined);
+            if seen.stat.is_some() && (settled || old.large.is_some()) {
                 new.rested = Some(Box::new(Record { rested: None, ..old.clone() }));
             }
             start_anew(&mut new);
@@ -274,9 +275,10 @@ fn touched(old: &Record, stat: Stat) -> Option<Record> {
 
 fn started(old: &Record, at: Millis) -> Record {
     let mut new = old.clone();
-    new.attempts = old.attempts.saturating_add(1);
+    new.attempts = old.attempts.max(old.tried).saturating_add(1);
+    new.tried = 0;
     new.last_attempt = Some(at);
-    let task = old.task.clone().unwrap_or(Task::Carry);
+    let task = old.task.clone().unwrap_or_else(|| task_of(old));
     queue(&mut new, task);
     new
 }
@@ -284,9 +286,9 @@ fn started(old: &Record, at: Millis) -> Record {
 fn failed(old: &Record, fault: &Fault, settle: Settle, facts: &Facts, at: Millis) -> Record {
     let mut new = old.clone();
     note_facts(&mut new, facts);
-    // After a death the document stays apart until an attempt comes to a good end.
-    new.alone = old.crashes > 0;
     rest_with(&mut new, fault, Some(settle), at);
+    // After a death the document stays apart until an attempt comes to a good end.
+    new.alone = old.crashes > 0 && new.large.is_none();
     if fault.evidence == Evidence::default() && facts.evidence.is_some() {
         new.evidence.clone_from(&facts.evidence);
     }
@@ -345,8 +347,13 @@ fn due(old: &Record) -> Option<Record> {
         return None;
     }
     let mut new = old.clone();
-    queue(&mut new, Task::Carry);
+    queue(&mut new, task_of(old));
     Some(new)
+}
+
+/// What is to be done with it when its time has come.
+fn task_of(record: &Record) -> Task {
+    if record.large.is_some() { Task::Large } else { Task::Carry }
 }
 
 /// A breaker holds what is waiting, what was just being tried, and what failed for the reason that opened it. What has a
@@ -404,9 +411,13 @@ fn lost(old: &Record, stage: Stage, alone: bool, settle: Settle, at: Millis) -> 
     if alone {
         new.crashes = old.crashes.saturating_add(1);
     }
-    new.alone = true;
     let fault = Fault::new(stage, Kind::SupervisorLost, LOST);
     rest_with(&mut new, &fault, Some(settle), at);
+    new.alone = new.large.is_none();
+    if new.large.is_some() {
+        // In the large lane nothing is beside it anyway.
+        queue(&mut new, Task::Large);
+    }
     Some(new)
 }
 
@@ -438,7 +449,10 @@ fn rest_with(new: &mut Record, fault: &Fault, settle: Option<Settle>, at: Millis
             rest(new, State::Quarantined);
             new.why = Some(why);
         }
-        Settle::Large => queue(new, Task::Large),
+        Settle::Large => {
+            new.large = Some(Box::new(fault.clone()));
+            queue(new, Task::Large);
+        }
         // A failure put nothing into the sink, and no state is claimed before its act.
         Settle::Suspect | Settle::Exclude => {
             rest(new, State::Quarantined);

@@ -213,7 +213,7 @@ fn every_change_in_every_situation() {
         "held: retrying, retrying, -, -, retrying, retrying, retrying, -, -, retrying, -, -, -",
         "unwritten: -, -, write indexed, write suspect, -, -, quarantined, -, -, -, -, -, -",
         "put back: carry, carry, -, -, -, -, -, -, -, large, write indexed, -, -",
-        "lost: retrying, retrying, -, -, -, -, -, -, -, retrying, retrying, -, -",
+        "lost: retrying, retrying, -, -, -, -, -, -, -, large, retrying, -, -",
         "touched: carry, carry, indexed, suspect, retrying, quarantined, quarantined, excluded, -, large, \
          write indexed, delete, exclude",
     ];

@@ -5,10 +5,10 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::kind::{Kind, Stage, State};
-use super::{policy, versions};
+use super::{policy, retry, versions};
 use crate::ledger::{Pipeline, Record};
 use crate::settings::Settings;
-use shared::{Format, Limits};
+use shared::{ContentHash, Format, Limits};
 
 /// What a record has to be held against.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +26,8 @@ pub const PAGES: &str = "recognise.pages";
 pub enum Due {
     /// To be carried again.
     Itself,
+    /// To be carried in the large lane alone: under the ordinary limits it would meet the same one again.
+    Large,
     /// Its container is to be listed again: it was left out there.
     Container,
 }
@@ -36,10 +38,14 @@ pub fn due(record: &Record, current: &Pipeline, present: Present<'_>) -> Option<
     match record.state {
         State::Excluded => excluded(record, kind, present),
         State::Quarantined | State::Suspect => {
-            let moved = limit_was_raised(record, present)
-                || passwords_changed(record, kind, present.settings)
-                || engine_changed(record, kind, stage, current);
-            moved.then_some(Due::Itself)
+            let otherwise = passwords_changed(record, kind, present.settings)
+                || engine_changed(record, kind, stage, current)
+                || limit_was_raised(record, Present { large: false, ..present });
+            if otherwise {
+                return Some(Due::Itself);
+            }
+            let sent = record.state == State::Quarantined && retry::met_a_limit(kind);
+            limit_was_raised(record, present).then_some(if sent { Due::Large } else { Due::Itself })
         }
         _ => None,
     }
@@ -63,11 +69,40 @@ fn limit_was_raised(record: &Record, present: Present<'_>) -> bool {
     }
     let (normal, large) = (&present.settings.limits, &present.settings.large);
     let now = match value_of(&limit.name, normal) {
-        Some(now) if present.large => value_of(&limit.name, large).map_or(now, |large| now.max(large)),
+        Some(now) if present.large && is_of_a_child(&limit.name) => {
+            value_of(&limit.name, large).map_or(now, |large| now.max(large))
+        }
         Some(now) => now,
         None => return false,
     };
     now > limit.value
+}
+
+/// Whether how a document stood before a listing saw other times still stands, now that its bytes turn out to have this hash: a
+/// failure for as long as it is not due, a text for as long as it would be made like this again.
+pub fn stands(rested: &Record, sha256: ContentHash, current: &Pipeline, present: Present<'_>) -> bool {
+    let settled = match rested.state {
+        State::Indexed | State::Suspect => !versions::is_stale(&rested.pipeline, current),
+        State::Quarantined => true,
+        // On its way to the large lane.
+        _ => rested.large.is_some(),
+    };
+    // What only the large lane can help goes there as it stands.
+    let as_it_is = matches!(due(rested, current, present), None | Some(Due::Large));
+    settled && rested.sha256 == Some(sha256) && as_it_is
+}
+
+/// Whether the large lane has more of what sent a document there than it met; always where nothing is known of that.
+pub fn large_has_more(record: &Record, present: Present<'_>) -> bool {
+    let met = record.large.as_ref().and_then(|fault| fault.evidence.limit.as_ref());
+    let more =
+        |limit: &super::fault::Limit| value_of(&limit.name, &present.settings.large) > Some(limit.value);
+    present.large && met.is_none_or(more)
+}
+
+/// What a child is held to. What the supervisor counts it counts by the ordinary limits, in every lane.
+fn is_of_a_child(name: &str) -> bool {
+    matches!(name, "wall_ms" | "stalled_ms" | "cpu_ms" | "memory" | "output")
 }
 
 /// The value of the limit that evidence calls so, in its own unit.

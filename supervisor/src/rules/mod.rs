@@ -31,3 +31,6 @@ pub mod policy;
 pub mod budget;
 
 pub mod reconcile;
+
+#[cfg(test)]
+mod simulation_tests;

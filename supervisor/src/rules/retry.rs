@@ -52,19 +52,19 @@ fn is_unbounded(kind: Kind) -> bool {
 
 /// Which lane the next attempt at a document is for.
 pub fn lane(record: &Record, rules: Rules<'_>) -> Lane {
+    // Before all else: under the ordinary limits it would meet the same limit again.
+    if record.large.is_some() || record.task == Some(Task::Large) {
+        return Lane::Large;
+    }
     if record.alone {
         return Lane::Alone;
     }
     let waits = matches!(record.state, State::Retrying) || record.task == Some(Task::Carry);
     let last_try = record.kind.filter(|kind| waits && is_slow(*kind)).is_some_and(|kind| {
-        record.attempts > 0
-            && rules.ceiling(kind).is_some_and(|ceiling| record.attempts.saturating_add(1) >= ceiling)
+        let tries = record.attempts.max(record.tried);
+        tries > 0 && rules.ceiling(kind).is_some_and(|ceiling| tries.saturating_add(1) >= ceiling)
     });
-    if record.task == Some(Task::Large) || (last_try && rules.large.is_some()) {
-        Lane::Large
-    } else {
-        Lane::Normal
-    }
+    if last_try && rules.large.is_some() { Lane::Large } else { Lane::Normal }
 }
 
 /// It may be done one day with more time.
@@ -76,8 +76,13 @@ fn is_slow(kind: Kind) -> bool {
 fn has_more_in_the_large_lane(fault: &Fault, rules: Rules<'_>) -> bool {
     let Some(large) = rules.large else { return false };
     let met = fault.evidence.limit.as_ref();
-    matches!(fault.kind, Kind::MemoryLimit | Kind::TimeCpu | Kind::OutputLimit)
+    met_a_limit(fault.kind)
         && met.is_none_or(|met| value_of(&met.name, large).is_none_or(|more| more > met.value))
+}
+
+/// It met a limit that the large lane has more of.
+pub(super) fn met_a_limit(kind: Kind) -> bool {
+    matches!(kind, Kind::MemoryLimit | Kind::TimeCpu | Kind::OutputLimit)
 }
 
 /// Whether the time of a document that is `retrying` has come. One without a time waits for the next run, which
@@ -302,7 +307,11 @@ mod tests {
             assert_eq!(lane(&record(kind, 0, Some(Task::Carry)), rules(true)), Lane::Normal, "new bytes");
         }
         assert_eq!(lane(&record(Kind::SourceIo, 4, None), rules(true)), Lane::Normal);
-        assert_eq!(lane(&record(Kind::MemoryLimit, 1, Some(Task::Large)), rules(true)), Lane::Large);
+        let sent = Some(Box::new(Fault::new(Stage::Extract, Kind::MemoryLimit, "")));
+        let met = Record { large: sent, ..record(Kind::MemoryLimit, 1, Some(Task::Large)) };
+        assert_eq!(lane(&met, rules(true)), Lane::Large);
+        let lost = Record { alone: true, ..met };
+        assert_eq!(lane(&lost, rules(true)), Lane::Large, "it must not meet the lower limit again");
         let alone = Record { alone: true, ..record(Kind::TimeWall, 4, None) };
         assert_eq!(lane(&alone, rules(true)), Lane::Alone);
     }

@@ -7,14 +7,16 @@
 use super::alerts::Topic;
 use super::desk::{Desk, now, random};
 use super::{RunError, connector};
-use crate::ledger::{Change, Event, Millis, Record, SourceId, SourceRow};
+use crate::ledger::{Change, Event, Millis, Reader, Record, SourceId, SourceRow};
 use crate::path::gate::{self, Trip};
 use crate::report::time;
 use crate::rules::breaker::{Breaker, Policy, Scope, Window};
 use crate::rules::fault::Fault;
 use crate::rules::kind::{Kind, Stage, State};
 use crate::source::fetch;
+use shared::{DocumentId, Identity};
 use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 
 /// What the breakers of a run know.
@@ -37,6 +39,8 @@ struct Inner {
 const BATCH: usize = 512;
 /// How many items are looked at for one that lies elsewhere.
 const ELSEWHERE: usize = 64;
+/// How many waiting documents are asked for one that gets as far as its extractor.
+const ASKED: usize = 8;
 
 impl Breakers {
     /// With this policy for sources, and these open since earlier runs.
@@ -274,11 +278,39 @@ impl Watch<'_> {
             self.desk.event(doc, None, change)
         };
         self.desk.record(trip.documents.iter().copied().map(held).collect()).await?;
+        self.hold_those_who_share(trip, &fault).await?;
         let words = format!(
             "the extractor {} is not used any more: {}; its documents wait, and are due when a probe passes at the start of a run",
             trip.extractor, trip.message
         );
         self.desk.alerts.raise(Topic::Breaker, None, &words);
+        Ok(())
+    }
+
+    /// What has the same bytes took over the failure, and is let off as well.
+    async fn hold_those_who_share(&self, trip: &Trip, fault: &Fault) -> Result<(), RunError> {
+        for &id in &trip.documents {
+            let share = move |reader: &Reader| {
+                let mut others = Vec::new();
+                if let Some(record) = reader.record(id)? {
+                    reader.sharing(&record, &mut |other| {
+                        if other.id != id && other.same_as == Some(id) && other.state == State::Quarantined {
+                            others.push((other.id, other.revision));
+                        }
+                        ControlFlow::Continue(())
+                    })?;
+                }
+                Ok(others)
+            };
+            let others = self.desk.readers.with(share).await?;
+            for batch in others.chunks(BATCH) {
+                let held = |(doc, revision): &(_, _)| {
+                    let change = Change::Held { fault: Box::new(fault.clone()), attempted: false };
+                    self.desk.event(*doc, Some(*revision), change)
+                };
+                self.desk.record(batch.iter().map(held).collect()).await?;
+            }
+        }
         Ok(())
     }
 
@@ -291,7 +323,7 @@ impl Watch<'_> {
         means.gate.shut(name, &breaker.message);
         let off = means.settings.breakers.extractor.window == 0;
         let works = off || means.try_out(name).await.is_ok();
-        let passed = works && (off || breaker.failures == 0 || self.one_of_them(name).await?);
+        let passed = works && (off || breaker.failures == 0 || self.one_of_them(name, breaker).await?);
         if passed {
             self.desk.ledger.breaker(Scope::Extractor, name, None).await?;
             means.gate.reopen(name);
@@ -308,31 +340,55 @@ impl Watch<'_> {
         Ok(())
     }
 
-    /// One document that waits for this extractor goes through it. Where none of this source does, nothing speaks against it.
-    async fn one_of_them(&self, name: &str) -> Result<bool, RunError> {
-        let mut one = None;
+    /// One document that waits for this extractor goes through it, another one each time: the first might crash for a reason
+    /// of its own. One that does not get as far says nothing, and the next is asked. Where none waits, nothing speaks against it.
+    async fn one_of_them(&self, name: &str, breaker: &Breaker) -> Result<bool, RunError> {
+        let (mut here, mut elsewhere) = (Vec::new(), Vec::new());
         self.each_waiting(name, &mut |record| {
-            if one.is_none() && record.source == self.source.id {
-                one = Some(record.clone());
-            }
+            let waiting = if record.source == self.source.id { &mut here } else { &mut elsewhere };
+            waiting.push(record.id);
         })
         .await?;
-        let Some(one) = one else { return Ok(true) };
-        let Some(one) = self.desk.record(vec![self.due(&one)]).await?.pop() else { return Ok(true) };
-        self.desk.means.gate.let_through(name, Some(one.id));
-        connector::only(self.desk, self.source, &one).await?;
-        self.desk.means.gate.let_through(name, None);
-        let id = one.id;
-        let now = self.desk.readers.with(move |reader| reader.record(id)).await?;
-        let Some(now) = now else { return Ok(true) };
+        let mut waiting = if here.is_empty() { elsewhere } else { here };
+        let turn = usize::try_from(breaker.probes).unwrap_or(0) % waiting.len().max(1);
+        waiting.rotate_left(turn);
+        for &id in waiting.iter().take(ASKED) {
+            if let Some(works) = self.ask(name, id).await? {
+                return Ok(works);
+            }
+        }
+        Ok(waiting.len() <= ASKED)
+    }
+
+    /// Sends one document through the extractor; `None` where it did not get as far.
+    async fn ask(&self, name: &str, id: DocumentId) -> Result<Option<bool>, RunError> {
+        let found = self.desk.readers.with(move |reader| Ok((reader.record(id)?, reader.sources()?))).await?;
+        let (Some(one), sources) = found else { return Ok(None) };
+        let Some(source) = sources.into_iter().find(|source| source.id == one.source) else {
+            return Ok(None);
+        };
+        let Some(one) = self.desk.record(vec![self.due(&one)]).await?.pop() else { return Ok(None) };
+        self.desk.means.gate.let_through(name, with_containers(&source, &one));
+        connector::only(self.desk, &source, &one).await?;
+        self.desk.means.gate.let_through(name, Vec::new());
+        let Some(now) = self.desk.readers.with(move |reader| reader.record(id)).await? else {
+            return Ok(None);
+        };
         let crashed = now.evidence.as_ref().is_some_and(|evidence| evidence.fingerprint.is_some());
         let failed = crashed && matches!(now.state, State::Quarantined | State::Retrying);
         if failed || now.kind == Some(Kind::ExtractorBroken) {
             let why = self.desk.means.gate.is_shut(name).unwrap_or_default();
             self.desk.held(&now, gate::broken(name, Stage::Extract, &why), failed).await?;
-            return Ok(false);
+            return Ok(Some(false));
         }
-        Ok(true)
+        let got_as_far = match now.state {
+            State::Indexed | State::Suspect => true,
+            State::Quarantined | State::Retrying | State::Pending => {
+                now.stage.is_some_and(|stage| stage >= Stage::Extract)
+            }
+            State::Excluded | State::Deleted => false,
+        };
+        Ok(got_as_far.then_some(true))
     }
 
     async fn release_extractor(&self, name: &str) -> Result<(), RunError> {
@@ -365,9 +421,23 @@ impl Watch<'_> {
     }
 }
 
+/// A document and all that it lies in: its bytes come through the containers around it.
+fn with_containers(source: &SourceRow, record: &Record) -> Vec<DocumentId> {
+    let levels = &record.identity.0;
+    (1..=levels.len())
+        .filter_map(|depth| levels.get(..depth))
+        .map(|around| DocumentId::derive(&source.name, &Identity(around.to_vec())))
+        .collect()
+}
+
 fn folder_of(record: &Record) -> Vec<u8> {
     let name = record.identity.0.first().map_or(&[][..], |level| &level.name);
     name.iter().rposition(|byte| *byte == b'/').map_or_else(Vec::new, |at| name[..at].to_vec())
+}
+
+/// Whether the breaker of the source of this name is among the open ones.
+pub(super) fn is_open(open: &[(Scope, String, Breaker)], source: &str) -> bool {
+    open.iter().any(|(scope, name, _)| *scope == Scope::Source && name == source)
 }
 
 /// When the next probe of one of these breakers is due.

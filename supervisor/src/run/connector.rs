@@ -16,6 +16,7 @@ use super::{Orders, RunError};
 use crate::fault_point::{self, Point};
 use crate::ledger::{Change, Due, Durability, Facts, Queue, Record, SourceId, SourceRow, Task};
 use crate::path::tree::Tree;
+use crate::rules::due;
 use crate::rules::fault::Fault;
 use crate::rules::kind::{Kind, Stage};
 use crate::rules::retry::{self, Lane};
@@ -288,7 +289,7 @@ impl Connector<'_> {
 
     /// What failed and is due again.
     async fn retries(&self, work: &Work) -> Result<Vec<Record>, RunError> {
-        let (sources, began) = (work.sources.clone(), self.desk.began);
+        let (sources, began) = (work.sources.clone(), self.desk.began());
         let longest = self.desk.rules().longest_wait_ms();
         let retries = move |reader: &crate::ledger::Reader| {
             reader.retries(&sources, desk::now(), began, longest, TAKEN)
@@ -366,11 +367,13 @@ impl Connector<'_> {
         let sources = work.sources.clone();
         let gone = work.gone;
         let pending = self.desk.readers.with(move |reader| reader.due(&sources, 0, gone, TAKEN)).await?;
-        if let Some(first) = pending.iter().find(|due| !due.record.alone) {
+        let is_large = |record: &Record| retry::lane(record, self.desk.rules()) == Lane::Large;
+        if let Some(first) = pending.iter().find(|due| !due.record.alone && !is_large(&due.record)) {
             work.look_again((first.record.id, first.record.revision))?;
             return Ok(More::Found);
         }
-        if self.open().is_none() && self.old(work).await? {
+        let large = pending.into_iter().map(|due| due.record).filter(is_large).collect();
+        if self.open().is_none() && self.old(work, large).await? {
             return Ok(More::Found);
         }
         if !std::mem::replace(&mut work.gone, true) {
@@ -381,14 +384,13 @@ impl Connector<'_> {
         Ok(More::Nothing)
     }
 
-    /// What is not new, kind by kind; gives whether there was some.
-    async fn old(&mut self, work: &mut Work) -> Result<bool, RunError> {
+    /// What is not new, kind by kind; gives whether there was some. `large`: what is pending and needs the large lane.
+    async fn old(&mut self, work: &mut Work, mut large: Vec<Record>) -> Result<bool, RunError> {
         if !std::mem::replace(&mut work.fallen_due, true) && fall_due(&self.desk, self.source.id).await? > 0 {
             work.stale = true;
             return Ok(true);
         }
         let retries = self.retries(work).await?;
-        let mut large = Vec::new();
         for record in retries {
             if retry::lane(&record, self.desk.rules()) == Lane::Large {
                 large.push(record);
@@ -406,8 +408,8 @@ impl Connector<'_> {
             work.stale |= found > 0;
             return Ok(found > 0);
         };
-        if !self.desk.means.large {
-            // The lane is no more: it goes where it would have gone without.
+        if one.large.is_some() && !due::large_has_more(&one, self.desk.means.present()) {
+            // The lane is no more, or has no more: it goes where it would have gone without.
             self.desk.without_large_lane(&one).await?;
             return Ok(true);
         }

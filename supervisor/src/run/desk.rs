@@ -6,6 +6,7 @@ use super::Orders;
 use super::RunError;
 use super::alerts::Alerts;
 use super::breakers::Breakers;
+use super::falling_due;
 use super::readers::Readers;
 use super::writer::{InHand, Message, Work};
 use crate::fault_point::{self, Point};
@@ -21,7 +22,7 @@ use crate::sink::{Entry, embedded};
 use shared::{ContentHash, DocumentId};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::sync::{Semaphore, mpsc};
@@ -47,7 +48,7 @@ pub struct Desk {
     /// Memory for texts that are on their way to the sink, in KiB.
     pub room: Arc<Semaphore>,
     /// When the run began: what has failed since then waits for the next run, unless it has a time.
-    pub began: Millis,
+    pub began: Arc<AtomicI64>,
     pub breakers: Arc<Breakers>,
     pub alerts: Alerts,
 }
@@ -96,6 +97,13 @@ impl Desk {
         }
     }
 
+    /// When the run began. Where the clock was set back behind that, it began then: what it tries from now on would else seem
+    /// to have been tried before it, again and again.
+    pub fn began(&self) -> Millis {
+        let now = now();
+        self.began.fetch_min(now, Ordering::Relaxed).min(now)
+    }
+
     /// Whether something is to be done with a document in this lane now.
     pub fn is_due(&self, record: &Record, lane: Lane) -> bool {
         if retry::lane(record, self.rules()) != lane
@@ -111,7 +119,7 @@ impl Desk {
             State::Pending => matches!(record.task, Some(Task::Carry | Task::Large)),
             State::Retrying => {
                 record.kind != Some(Kind::ExtractorBroken)
-                    && retry::is_due(record, self.began, now(), self.rules().longest_wait_ms())
+                    && retry::is_due(record, self.began(), now(), self.rules().longest_wait_ms())
             }
             _ => false,
         }
@@ -139,7 +147,8 @@ impl Desk {
 
     /// Journals that a stage takes the document in hand. `None` where it has moved on.
     pub async fn begin(&self, record: &Record, stage: Stage, lane: Lane) -> Result<Option<Record>, RunError> {
-        let alone = lane == Lane::Alone;
+        // Nothing is beside it in the large lane either: a death there is its own.
+        let alone = lane != Lane::Normal;
         let event = self.event(record.id, Some(record.revision), Change::Started { stage, alone });
         let started = self.record(vec![event]).await?.pop();
         if record.identity.shown().contains("LAZARET-POISON") {
@@ -153,11 +162,12 @@ impl Desk {
     pub async fn failed(
         &self,
         record: &Record,
-        fault: Fault,
+        mut fault: Fault,
         facts: Facts,
         attempts: u32,
         lane: Lane,
     ) -> Result<(), RunError> {
+        self.means.settings.classify(&mut fault);
         let settle = retry::decide(&fault, attempts, lane, self.rules(), random(), now());
         if settle == Settle::Exclude {
             self.rejected(record, fault, facts).await?;
@@ -205,19 +215,26 @@ impl Desk {
 
     /// A document waits for a large lane that there is not.
     pub async fn without_large_lane(&self, record: &Record) -> Result<(), RunError> {
-        let fault = record.fault().unwrap_or_else(|| {
+        let sent = record.large.as_deref().cloned();
+        let fault = sent.or_else(|| record.fault()).unwrap_or_else(|| {
             Fault::new(Stage::Extract, Kind::MemoryLimit, "it needs more than the limits allow")
         });
         let settle = retry::decide(&fault, record.attempts, Lane::Large, self.rules(), random(), now());
-        let facts = Facts { same_as: record.same_as, ..Facts::default() };
+        let facts = Facts { same_as: record.same_as, tried: Some(record.tried), ..Facts::default() };
         let change = Change::Failed { fault: Box::new(fault), settle, facts: Box::new(facts) };
         self.record(vec![self.event(record.id, Some(record.revision), change)]).await.map(drop)
     }
 
     /// The bytes are those of the last time.
     pub async fn same(&self, record: &Record, stat: Option<Stat>) -> Result<(), RunError> {
-        self.record(vec![self.event(record.id, Some(record.revision), Change::Same { stat })]).await?;
-        Ok(())
+        let same = self.event(record.id, Some(record.revision), Change::Same { stat });
+        let events = self
+            .record(vec![same])
+            .await?
+            .iter()
+            .filter_map(|record| falling_due::event(self, record))
+            .collect();
+        self.record(events).await.map(drop)
     }
 
     /// Ours panicked while it had this document.

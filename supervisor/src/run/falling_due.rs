@@ -6,7 +6,7 @@
 
 use super::RunError;
 use super::desk::Desk;
-use crate::ledger::{Change, Event, Record, SourceId};
+use crate::ledger::{Change, Event, Facts, Pipeline, Record, Settle, SourceId};
 use crate::rules::due::{self, Due};
 use crate::rules::kind::State;
 use shared::{ContentHash, Format};
@@ -65,11 +65,19 @@ async fn each(
     }
 }
 
-fn event(desk: &Desk, record: &Record) -> Option<Event> {
-    let format = record.format.as_deref().and_then(Format::named)?;
-    let current = desk.means.engines.pipeline(format);
+/// What makes this record due, if anything does.
+pub(super) fn event(desk: &Desk, record: &Record) -> Option<Event> {
+    // A member that its container left out or would not give up was never looked at: it has no format.
+    let format = record.format.as_deref().and_then(Format::named);
+    let current = format.map_or_else(Pipeline::new, |format| desk.means.engines.pipeline(format));
     match due::due(record, &current, desk.means.present())? {
         Due::Itself => Some(desk.event(record.id, Some(record.revision), Change::Requeued)),
+        Due::Large => {
+            let facts = Facts { same_as: record.same_as, tried: Some(record.tried), ..Facts::default() };
+            let (fault, facts) = (Box::new(record.fault()?), Box::new(facts));
+            let change = Change::Failed { fault, settle: Settle::Large, facts };
+            Some(desk.event(record.id, Some(record.revision), change))
+        }
         Due::Container => Some(desk.event(record.parent?, None, Change::Requeued)),
     }
 }
@@ -90,7 +98,8 @@ fn marks(desk: &Desk) -> (i64, i64) {
     }
     let large = desk.means.large.then_some(&settings.large);
     let types = format!("{:?}", settings.policy.types);
-    write!(words, "{:?};{large:?};{:?};{types}", settings.limits, settings.passwords_mark())
+    let pages = settings.recognise.pages;
+    write!(words, "{:?};{large:?};{:?};{types};{pages}", settings.limits, settings.passwords_mark())
         .expect("a String takes everything");
     (mark(&words), mark(&types))
 }

@@ -46,7 +46,7 @@ use shared::{DocumentId, Layer};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, mpsc};
@@ -254,7 +254,7 @@ impl Session {
             carried,
             width: slots + 1,
             room: Arc::new(Semaphore::new(desk::TEXTS_UNDER_WAY_KIB)),
-            began: now(),
+            began: Arc::new(AtomicI64::new(now())),
             breakers: Arc::new(Breakers::new(plan.settings.breakers.source)),
             alerts: alerts.clone(),
         };
@@ -331,18 +331,16 @@ impl Session {
         sources: &[Arc<SourceRow>],
         told: &mut Told,
     ) -> Result<(), RunError> {
-        let (ids, names) =
-            (told.sources.clone(), plan.sources.iter().map(|s| s.name.clone()).collect::<Vec<_>>());
+        let mut last = None;
         loop {
-            let ids = ids.clone();
-            let (due, open) = self
-                .desk
-                .readers
-                .with(move |reader| Ok((reader.next_due(&ids)?, reader.breakers()?)))
-                .await?;
-            let Some(next) = due.into_iter().chain(breakers::next_probe(&open, &names)).min() else {
-                return Ok(());
-            };
+            let Some(next) = self.next(sources).await? else { return Ok(()) };
+            if last.replace(next) == Some(next) {
+                // Whatever keeps it from being taken up takes a while.
+                tokio::select! {
+                    () = tokio::time::sleep(LOOK_AT_THE_CLOCK) => {}
+                    () = orders.stopped() => {}
+                }
+            }
             self.wait_until(next, orders).await;
             for source in sources {
                 if orders.is_stopped() {
@@ -351,6 +349,17 @@ impl Session {
                 self.connector(plan, orders, source, false, told).await?;
             }
         }
+    }
+
+    /// When something is due next. Where a source's breaker is open that is its probe: nothing else of it is tried before.
+    async fn next(&self, sources: &[Arc<SourceRow>]) -> Result<Option<Millis>, RunError> {
+        let open = self.desk.readers.with(|reader| reader.breakers()).await?;
+        let (waits, goes): (Vec<_>, Vec<_>) =
+            sources.iter().partition(|source| breakers::is_open(&open, &source.name));
+        let names: Vec<_> = waits.iter().map(|source| source.name.clone()).collect();
+        let ids: Vec<_> = goes.iter().map(|source| source.id).collect();
+        let due = self.desk.readers.with(move |reader| reader.next_due(&ids)).await?;
+        Ok(due.into_iter().chain(breakers::next_probe(&open, &names)).min())
     }
 
     /// By the wall clock, which may jump: a wait that it makes longer than any is over.

@@ -14,6 +14,7 @@ pub use reference::reference;
 pub use section::SettingError;
 
 use crate::rules::breaker;
+use crate::rules::fault::Fault;
 use crate::rules::kind::{Class, Kind};
 use globset::GlobSet;
 use shared::{ContentHash, Format, Layer, Layers, Limits};
@@ -218,6 +219,12 @@ impl Settings {
     pub fn passwords_mark(&self) -> Option<String> {
         let all = self.passwords.join("\n");
         (!all.is_empty()).then(|| ContentHash::of(all.as_bytes()).to_string().chars().take(8).collect())
+    }
+
+    /// Gives a fault the class that is set for its kind, where one is.
+    pub fn classify(&self, fault: &mut Fault) {
+        let set = self.kinds.get(&fault.kind).and_then(|policy| policy.class);
+        fault.class = set.or(fault.class);
     }
 
     /// How long the connector of this name may take, in ms.

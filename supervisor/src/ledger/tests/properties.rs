@@ -29,15 +29,30 @@ fn change() -> impl Strategy<Value = Change> {
         Just(Settle::AtOnce),
         Just(Settle::Large),
         Just(Settle::Exclude),
+        Just(Settle::Suspect),
         Just(Settle::Retry { next_attempt: Some(7) }),
+        Just(Settle::Retry { next_attempt: None }),
         Just(Settle::Quarantine { why: Why::Permanent }),
+        Just(Settle::Quarantine { why: Why::Corrupt }),
+        Just(Settle::Quarantine { why: Why::GaveUp }),
     ];
     let fault = |kind| Box::new(Fault::new(Stage::Discover, kind, "no"));
     prop_oneof![
         4 => Just(started()),
         2 => Just(written(b"v1", State::Indexed)),
         2 => Just(written(b"v2", State::Suspect)),
-        2 => settle.prop_map(|settle| failed(Kind::CrashSegv, settle)),
+        4 => (settle.clone(), 0..Kind::ALL.len(), any::<bool>()).prop_map(|(settle, kind, shared)| {
+            let mut change = failed(Kind::ALL[kind], settle);
+            if let Change::Failed { facts, .. } = &mut change && shared {
+                let maker = DocumentId::derive("share", &Identity::item(b"maker"));
+                (facts.same_as, facts.tried, facts.stat) = (Some(maker), Some(3), Some(stat(1)));
+            }
+            change
+        }),
+        1 => (0..3_u8).prop_map(|n| Change::Fetched {
+            sha256: ContentHash::of(&[n]), size: n.into(), format: Some("pdf".to_owned()), media_type: None,
+        }),
+        2 => prop::option::of(0..3_u64).prop_map(|n| Change::Same { stat: n.map(stat) }),
         1 => Just(Change::Rejected { fault: fault(Kind::PolicyType) }),
         2 => Just(Change::Gone),
         3 => Just(Change::Left),
@@ -48,7 +63,7 @@ fn change() -> impl Strategy<Value = Change> {
         1 => Just(Change::Unwritten),
         1 => Just(Change::PutBack),
         1 => Just(Change::Ready),
-        1 => any::<bool>().prop_map(|alone| Change::Lost { stage: Stage::Extract, alone, settle: Settle::AtOnce }),
+        2 => (any::<bool>(), settle).prop_map(|(alone, settle)| Change::Lost { stage: Stage::Extract, alone, settle }),
         1 => (0..3_u64).prop_map(|n| Change::Touched { stat: stat(n) }),
     ]
 }
@@ -116,6 +131,8 @@ proptest! {
             if let Applied::Changed(record) = &applied {
                 prop_assert_eq!(record.revision, revision + 1);
                 prop_assert_eq!(record.state == State::Pending, record.task.is_some());
+                prop_assert!(record.large.is_none() || !record.alone);
+                prop_assert!(record.task != Some(Task::Large) || record.large.is_some());
                 known.insert(doc, (**record).clone());
                 // What befalls a container befalls all below it.
                 for below in known.values_mut() {

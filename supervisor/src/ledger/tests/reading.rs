@@ -330,8 +330,8 @@ fn a_kept_text_is_used_until_its_last_user_goes() {
     assert!(used());
     append(&library.ledger, vec![event(b, 3, Change::Gone), event(b, 4, Change::Left)]);
     assert!(!used());
-    let same = library.reader.with_content(ContentHash::of(b"same"), 10).unwrap();
-    assert_eq!(same.iter().map(|record| record.id).collect::<Vec<_>>(), [a, b]);
+    let same = || library.reader.with_content(ContentHash::of(b"same"), 10).unwrap();
+    assert!(same().is_empty(), "tombstones have no result");
 }
 
 #[test]

@@ -8,6 +8,9 @@ use crate::rules::kind::State;
 
 /// `pending` with this task.
 pub(super) fn queue(new: &mut Record, task: Task) {
+    if task != Task::Large {
+        new.large = None;
+    }
     rest(new, State::Pending);
     new.task = Some(task);
 }
@@ -16,6 +19,8 @@ pub(super) fn queue(new: &mut Record, task: Task) {
 pub(super) fn rest(new: &mut Record, state: State) {
     if !matches!(state, State::Pending | State::Retrying) {
         new.rested = None;
+        new.large = None;
+        new.tried = 0;
     }
     new.state = state;
     new.task = None;
@@ -27,8 +32,10 @@ pub(super) fn rest(new: &mut Record, state: State) {
 /// again needs it.
 pub(super) fn start_anew(new: &mut Record) {
     new.attempts = 0;
+    new.tried = 0;
     new.crashes = 0;
     new.alone = false;
+    new.large = None;
     new.first_failed = None;
 }
 
@@ -73,8 +80,9 @@ pub(super) fn note_facts(new: &mut Record, facts: &Facts) {
     }
     new.same_as = facts.same_as;
     if facts.same_as.is_some() {
-        // Another made it; nothing was tried here.
+        // Another made it; nothing was tried here. The tries of a content count all the same, whoever makes the next.
         new.attempts = 0;
+        new.tried = facts.tried.unwrap_or(0);
     }
 }
 
