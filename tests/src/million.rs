@@ -106,6 +106,7 @@ fn seen(source: &SourceRow, identity: Identity, n: u64) -> Change {
         sha256: None,
         fault: None,
         settle: None,
+        damage: None,
     }))
 }
 

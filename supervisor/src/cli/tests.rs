@@ -67,6 +67,7 @@ fn seen(source: crate::ledger::SourceId, path: &str) -> Change {
         sha256: None,
         fault: None,
         settle: None,
+        damage: None,
     }))
 }
 

@@ -104,6 +104,9 @@ pub struct Seen {
     /// With `fault`, and not for `rejected`: where it goes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub settle: Option<Settle>,
+    /// With `fault`: where the damage is.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub damage: Option<Damage>,
 }
 
 impl Seen {
@@ -120,6 +123,7 @@ impl Seen {
             sha256: None,
             fault: None,
             settle: None,
+            damage: None,
         }
     }
 }

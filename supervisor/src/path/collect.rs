@@ -8,8 +8,9 @@ use crate::pool::{Flow, Receiver};
 use crate::rules::budget::Budget;
 use crate::rules::fault::Fault;
 use crate::rules::identify::identify;
+use crate::rules::kind::Damage;
 use sha2::{Digest, Sha256};
-use shared::{Answer, ContentHash, Format, MemberEnd, MemberHead, MemberKind, Metadata};
+use shared::{Answer, ContentHash, Format, MemberEnd, MemberHead, MemberKind, Metadata, Refused};
 use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
@@ -30,6 +31,16 @@ pub struct Member {
     pub refusal: Option<shared::Refusal>,
     /// The limit that it passed. It is the last, then.
     pub over: Option<Box<Fault>>,
+    /// Where the damage is, where its own bytes did not come out whole and its item was read a second time.
+    pub damage: Option<Damage>,
+}
+
+impl Member {
+    /// Whether its container says that its bytes are broken.
+    pub fn is_corrupt(&self) -> bool {
+        let why = self.refusal.as_ref().map(|refusal| refusal.why);
+        matches!(why, Some(Refused::Malformed | Refused::Truncated))
+    }
 }
 
 /// A member's bytes.
@@ -151,6 +162,7 @@ impl<'a> Collector<'a> {
             bytes: Spooled { range, sha256: ContentHash(open.hash.finalize().into()), format },
             refusal,
             over,
+            damage: None,
         });
     }
 

@@ -262,7 +262,9 @@ pub async fn carry(means: &Means, record: &Record, place: &Place, trip: Trip) ->
         Errand::Members => Drawing::new(means, record, trip, had, known, facts).draw().await,
         Errand::Carry => once(means, record, trip, had, known, facts).await,
     };
-    looked_at_again(carried, &outermost, &limits).await
+    // Broken members of a container that is otherwise sound are worth further tries, and not the container.
+    let last = record.attempts >= means.settings.retry.attempts;
+    looked_at_again(carried, &outermost, &limits, last).await
 }
 
 /// What the content says: taken from another document of the same bytes, or found out.
@@ -371,14 +373,19 @@ fn facts_of(of: &Record) -> Facts {
 
 /// Where the verdict is that the bytes are damaged, they are read a second time: the source's damage is somebody else's to
 /// mend, the transfer's is ours.
-async fn looked_at_again(mut carried: Carried, outermost: &Outermost, limits: &Limits) -> Carried {
+async fn looked_at_again(
+    mut carried: Carried,
+    outermost: &Outermost,
+    limits: &Limits,
+    last: bool,
+) -> Carried {
     let corrupt = match &carried.came {
         Came::Failed(fault) => Some(fault),
         Came::Text(product) => product.fault.as_ref(),
         Came::Same | Came::Held(_) | Came::Broken(_) => None,
     };
     let Some(fault) = corrupt.filter(|fault| fault.class == Some(Class::Corrupt)).cloned() else {
-        return carried;
+        return members_looked_at_again(carried, outermost, limits, last).await;
     };
     let Some(verdict) = outermost.look_again(limits).await else { return carried };
     // A text with a doubt is better than none; of what gave none, more than a doubt is asked before it is given up for good.
@@ -391,6 +398,31 @@ async fn looked_at_again(mut carried: Carried, outermost: &Outermost, limits: &L
         return failed(Facts { damage, stat: carried.facts.stat, ..Facts::default() }, other);
     }
     carried
+}
+
+/// The same for what is broken inside of a container that is sound itself: the members say where the damage is, or all of
+/// it is read again. `last`: there will be no further try.
+async fn members_looked_at_again(
+    mut carried: Carried,
+    outermost: &Outermost,
+    limits: &Limits,
+    last: bool,
+) -> Carried {
+    if !matches!(carried.came, Came::Text(_)) || !carried.members.iter().any(Member::is_corrupt) {
+        return carried;
+    }
+    let Some(verdict) = outermost.look_again(limits).await else { return carried };
+    let broken = Fault::new(Stage::Extract, Kind::ParseMalformed, "some of its members are broken");
+    let (other, damage) = bytes::settled(verdict, &broken);
+    match other.filter(|other| matches!(other.kind, Kind::TransferDamaged | Kind::SourceChanged) && !last) {
+        Some(other) => failed(Facts { damage, stat: carried.facts.stat, ..Facts::default() }, other),
+        None => {
+            for member in carried.members.iter_mut().filter(|member| member.is_corrupt()) {
+                member.damage = damage;
+            }
+            carried
+        }
+    }
 }
 
 fn unreadable(format: Format) -> String {

@@ -251,6 +251,7 @@ impl Tree {
                 .then_some(member.bytes.sha256),
             fault: fault.map(Box::new),
             settle,
+            damage: member.damage,
         };
         self.desk.event(doc, None, Change::Seen(Box::new(seen)))
     }

@@ -173,6 +173,9 @@ fn list(new: &mut Record, seen: &Seen) {
         new.sha256 = seen.sha256;
         new.fetched = true;
     }
+    if seen.fault.is_some() {
+        new.damage = seen.damage;
+    }
 }
 
 /// Whether the listing sees other bytes than the record speaks of. Where neither times nor a hash can tell, they are

@@ -24,6 +24,7 @@ fn sighting(n: u64) -> Seen {
         sha256: None,
         fault: None,
         settle: None,
+        damage: None,
     }
 }
 

@@ -136,6 +136,7 @@ fn seen(stat: Option<Stat>, fault: Option<Kind>, settle: Option<Settle>) -> Chan
         sha256: None,
         fault: fault.map(|kind| Box::new(Fault::new(Stage::Discover, kind, "why"))),
         settle,
+        damage: None,
     }))
 }
 

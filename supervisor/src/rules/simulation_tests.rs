@@ -143,6 +143,7 @@ impl World {
             sha256: None,
             fault: None,
             settle: None,
+            damage: None,
         }
     }
 

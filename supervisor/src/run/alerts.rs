@@ -4,6 +4,7 @@
 //! changes nothing about the run, and is said where it failed.
 
 use crate::report::time;
+use crate::run::Orders;
 use crate::run::desk::now;
 use serde_json::json;
 use std::process::Stdio;
@@ -82,11 +83,17 @@ impl Alerts {
         new
     }
 
-    /// Waits for the commands that were started, and gives all that was raised.
-    pub async fn close(&self) -> Vec<String> {
+    /// Waits for the commands that were started, unless the run is to end now, and gives all that was raised.
+    pub async fn close(&self, orders: &Orders) -> Vec<String> {
         let mut under_way =
             std::mem::take(&mut *self.under_way.lock().unwrap_or_else(PoisonError::into_inner));
-        while under_way.join_next().await.is_some() {}
+        loop {
+            tokio::select! {
+                ended = under_way.join_next() => if ended.is_none() { break },
+                // What is dropped here is killed.
+                () = orders.abandoned() => break,
+            }
+        }
         std::mem::take(&mut self.raised.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -127,7 +127,7 @@ pub async fn run(plan: Plan, orders: Orders, window: impl FnOnce(Window) + Send)
         carried: told.carried.load(Ordering::Relaxed),
         books: None,
         clusters: Vec::new(),
-        alerts: told.alerts.close().await,
+        alerts: told.alerts.close(&orders).await,
         breakers: Vec::new(),
         missing: told.missing,
         next_due: None,

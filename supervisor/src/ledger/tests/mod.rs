@@ -77,6 +77,7 @@ pub(super) fn item(source: &SourceRow, path: &str, n: u64) -> Event {
             sha256: None,
             fault: None,
             settle: None,
+            damage: None,
         })),
     }
 }
@@ -104,6 +105,7 @@ pub(super) fn member(source: &SourceRow, item: &str, path: &[&str], position: u6
             sha256: Some(ContentHash::of(path.concat().as_bytes())),
             fault: None,
             settle: None,
+            damage: None,
         })),
     }
 }

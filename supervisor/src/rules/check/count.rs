@@ -134,8 +134,16 @@ fn windows_byte(char: char) -> Option<u8> {
         '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}',
         '\u{90}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',
     ];
-    let byte = u8::try_from(u32::from(char)).ok().filter(|&byte| byte >= 0x80);
-    byte.or_else(|| (0x80_u8..=0x9f).zip(UPPER).find(|(_, upper)| *upper == char).map(|(byte, _)| byte))
+    match char {
+        '\0'..='\u{7f}' => None,
+        '\u{80}'..='\u{ff}' => u8::try_from(u32::from(char)).ok(),
+        // The last of them is the trade mark.
+        '\u{100}'..='™' => {
+            let at = UPPER.iter().position(|upper| *upper == char)?;
+            u8::try_from(at).ok().map(|at| 0x80 + at)
+        }
+        _ => None,
+    }
 }
 
 /// How many control characters the text as it came has: normalising takes them out, and they stand where something could

@@ -471,6 +471,7 @@ impl<'a> Walker<'a> {
             sha256: None,
             fault,
             settle,
+            damage: None,
         };
         let expects = if known.is_none() { Some(0) } else { None };
         self.push(self.id(path), expects, Change::Seen(Box::new(seen)))
