@@ -30,6 +30,37 @@ pub enum LedgerError {
     Ended,
 }
 
+impl LedgerError {
+    /// The same once more, for whoever asks later.
+    pub(super) fn again(&self) -> LedgerError {
+        match self {
+            LedgerError::Missing(state) => LedgerError::Missing(state.clone()),
+            LedgerError::Locked { state, pid } => LedgerError::Locked { state: state.clone(), pid: *pid },
+            LedgerError::Newer { path, found, known } => {
+                LedgerError::Newer { path: path.clone(), found: *found, known: *known }
+            }
+            LedgerError::Older { path, found, known } => {
+                LedgerError::Older { path: path.clone(), found: *found, known: *known }
+            }
+            LedgerError::Damaged { path, detail } => {
+                LedgerError::Damaged { path: path.clone(), detail: detail.clone() }
+            }
+            LedgerError::Full { path } => LedgerError::Full { path: path.clone() },
+            LedgerError::NetworkFileSystem { path, kind } => {
+                LedgerError::NetworkFileSystem { path: path.clone(), kind: kind.clone() }
+            }
+            LedgerError::Io { path, source } => {
+                let source = std::io::Error::new(source.kind(), source.to_string());
+                LedgerError::Io { path: path.clone(), source }
+            }
+            LedgerError::Sql { path, source } => {
+                LedgerError::Io { path: path.clone(), source: std::io::Error::other(source.to_string()) }
+            }
+            LedgerError::Ended => LedgerError::Ended,
+        }
+    }
+}
+
 impl fmt::Display for LedgerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

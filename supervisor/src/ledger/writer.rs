@@ -13,7 +13,7 @@ use crate::rules::breaker::{Breaker, Scope};
 use rusqlite::{Connection, TransactionBehavior};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use tokio::sync::oneshot;
 
@@ -78,7 +78,11 @@ struct Request {
 #[derive(Debug, Clone)]
 pub struct LedgerHandle {
     requests: mpsc::Sender<Request>,
+    /// Why the writer has ended, where it met an error.
+    cause: Cause,
 }
+
+type Cause = Arc<Mutex<Option<LedgerError>>>;
 
 impl LedgerHandle {
     /// Applies `events` in order, as one transaction (perhaps together with those of other callers), and returns what
@@ -174,6 +178,11 @@ impl LedgerHandle {
         self.ask(Work::Note { name: name.to_owned(), value }, Durability::Journal).await.map(drop)
     }
 
+    /// Why the writer has ended, where it met an error: for those who were only told that it has.
+    pub fn cause(&self) -> Option<LedgerError> {
+        self.cause.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(LedgerError::again)
+    }
+
     async fn ask(&self, work: Work, durability: Durability) -> Result<Done, LedgerError> {
         self.send(work, durability)?.await.unwrap_or(Err(LedgerError::Ended))
     }
@@ -208,12 +217,14 @@ pub fn boot_id() -> Option<String> {
 pub(super) fn start(db: Connection, path: PathBuf) -> Result<(LedgerHandle, JoinHandle<()>), LedgerError> {
     let (requests, waiting) = mpsc::channel();
     let named = path.clone();
-    let writer = Writer { db, path, durability: None, directories: Directories::default() };
+    let cause = Cause::default();
+    let writer =
+        Writer { db, path, durability: None, directories: Directories::default(), cause: cause.clone() };
     let thread = std::thread::Builder::new()
         .name("ledger".to_owned())
         .spawn(move || writer.serve(&waiting))
         .map_err(|error| io(&named, error))?;
-    Ok((LedgerHandle { requests }, thread))
+    Ok((LedgerHandle { requests, cause }, thread))
 }
 
 struct Writer {
@@ -222,6 +233,7 @@ struct Writer {
     /// What the connection is set to.
     durability: Option<Durability>,
     directories: Directories,
+    cause: Cause,
 }
 
 impl Writer {
@@ -235,6 +247,9 @@ impl Writer {
                 Err(error) => (Vec::new(), Some(error)),
             };
             let ended = failed.is_some();
+            if let Some(error) = &failed {
+                *self.cause.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.again());
+            }
             if ended && let Err(error) = super::open::leave_the_log(&self.db, &self.path, true) {
                 tracing::debug!(%error, "closing the ledger may still fold its log in");
             }

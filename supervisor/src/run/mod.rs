@@ -180,7 +180,13 @@ async fn whole(
     .await;
     let closed = tokio::task::spawn_blocking(move || ledger.close());
     let closed = closed.await.map_err(|_| RunError::Ended)?;
-    outcome?;
+    outcome.map_err(|error| match error {
+        // Whoever met the error first may not have been the one whose word ended the run.
+        RunError::Ledger(LedgerError::Ended) => {
+            RunError::Ledger(handle.cause().unwrap_or(LedgerError::Ended))
+        }
+        other => other,
+    })?;
     Ok(closed?)
 }
 
