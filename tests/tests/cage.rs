@@ -47,7 +47,7 @@ impl Receiver for Kept {
 fn job(lines: &str, limits: JobLimits) -> Job {
     let bytes = format!("#!lazaret-fault 1\n{lines}\n");
     Job {
-        document: sealed(bytes.as_bytes()).unwrap(),
+        document: sealed(bytes.as_bytes()).unwrap().into(),
         size: bytes.len() as u64,
         format: Format::Fault,
         work: Work::Extract,

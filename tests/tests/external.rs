@@ -133,7 +133,7 @@ async fn carry_within(
 ) -> Ending {
     let job = CommandJob {
         program: Arc::clone(program),
-        document: sealed(bytes).unwrap(),
+        document: sealed(bytes).unwrap().into(),
         size: bytes.len() as u64,
         name: b"-o/etc/passwd\n".to_vec(),
         format: Format::Pdf,
@@ -303,7 +303,7 @@ fn a_document_in_a_file_is_read_like_one_in_memory_and_always_from_its_start() {
             for words in [&["echo"][..], &["echo", "{input}"], &["echo"]] {
                 let job = CommandJob {
                     program: find(&commands, &script.command(words)).await,
-                    document: document.try_clone().unwrap(),
+                    document: document.try_clone().unwrap().into(),
                     size: 18,
                     name: Vec::new(),
                     format: Format::Text,

@@ -17,7 +17,7 @@ impl Receiver for Nobody {
 fn job(act: &str) -> Job {
     let bytes = format!("#!lazaret-fault 1\n{act}\n");
     Job {
-        document: sealed(bytes.as_bytes()).unwrap(),
+        document: sealed(bytes.as_bytes()).unwrap().into(),
         size: bytes.len() as u64,
         format: Format::Fault,
         work: Work::Extract,

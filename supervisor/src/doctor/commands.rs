@@ -132,7 +132,7 @@ fn processes_with(mark: &str) -> Vec<String> {
 async fn act(commands: &Commands, words: &[&str]) -> Result<(Outcome, String), String> {
     let job = CommandJob {
         program: Arc::new(Program::probe(words)),
-        document: sealed(b"").map_err(|error| error.to_string())?,
+        document: Arc::new(sealed(b"").map_err(|error| error.to_string())?),
         size: 0,
         name: b"doctor".to_vec(),
         format: Format::Unknown,
@@ -209,7 +209,7 @@ async fn known_languages(commands: &Commands) -> Option<Vec<String>> {
     let program = Program::find(commands, &settings).await.ok()?;
     let job = CommandJob {
         program: Arc::new(program),
-        document: sealed(b"").ok()?,
+        document: Arc::new(sealed(b"").ok()?),
         size: 0,
         name: b"doctor".to_vec(),
         format: Format::Unknown,

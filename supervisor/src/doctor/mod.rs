@@ -228,7 +228,7 @@ async fn carry(lease: &mut Lease, act: &str, receiver: &mut dyn Receiver) -> Out
 
 fn job(bytes: &[u8], format: Format) -> std::io::Result<Job> {
     Ok(Job {
-        document: sealed(bytes)?,
+        document: std::sync::Arc::new(sealed(bytes)?),
         size: bytes.len() as u64,
         format,
         work: Work::Extract,

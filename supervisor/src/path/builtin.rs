@@ -82,7 +82,7 @@ pub(super) async fn try_out(means: &Means, engine: &Engine, format: Format) -> R
     let mut said = Said::default();
     let limits = job_limits(&means.settings.limits);
     let size = bytes.len() as u64;
-    let document = sealed(bytes).map_err(|error| not_had(&error))?;
+    let document = Arc::new(sealed(bytes).map_err(|error| not_had(&error))?);
     let name = b"built-in".to_vec();
     let ending = match engine {
         Engine::Builtin => {
@@ -107,7 +107,7 @@ pub(super) async fn try_recognition(means: &Means, program: &Arc<Program>) -> Re
     let mut said = Said::default();
     let job = CommandJob {
         program: program.clone(),
-        document: sealed(PICTURE).map_err(|error| not_had(&error))?,
+        document: Arc::new(sealed(PICTURE).map_err(|error| not_had(&error))?),
         size: PICTURE.len() as u64,
         name: b"built-in.png".to_vec(),
         format: Format::Png,

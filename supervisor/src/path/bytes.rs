@@ -23,18 +23,11 @@ use tokio::sync::OnceCell;
 
 /// A document's bytes, had.
 pub(super) struct Had {
-    pub(super) document: OwnedFd,
+    pub(super) document: Arc<OwnedFd>,
     pub(super) size: u64,
     pub(super) sha256: ContentHash,
     pub(super) stat: Option<Stat>,
     pub(super) head: Vec<u8>,
-}
-
-impl Had {
-    /// Another descriptor of the same bytes.
-    pub(super) fn again(&self) -> io::Result<OwnedFd> {
-        self.document.try_clone()
-    }
 }
 
 /// What stands in the way of having the bytes.
@@ -121,7 +114,7 @@ pub(super) async fn have(
             let Fetched { document, size, sha256, stat, head } =
                 fetch::fetch(fetch).await.map_err(trouble)?;
             outermost.note(sha256, stat);
-            Ok(Had { document, size, sha256, stat: Some(stat), head })
+            Ok(Had { document: Arc::new(document), size, sha256, stat: Some(stat), head })
         }
         Place::Member { spool, bytes } => member(means, spool.as_deref(), bytes).map_err(Trouble::Broken),
     }
@@ -145,7 +138,7 @@ fn member(means: &Means, spool: Option<&Spool>, bytes: &Spooled) -> io::Result<H
     let length = usize::try_from(bytes.size()).unwrap_or(fetch::HEAD).min(fetch::HEAD);
     let mut head = vec![0; length];
     file.read_exact_at(&mut head, 0)?;
-    Ok(Had { document: file.into(), size: bytes.size(), sha256: bytes.sha256, stat: None, head })
+    Ok(Had { document: Arc::new(file.into()), size: bytes.size(), sha256: bytes.sha256, stat: None, head })
 }
 
 /// The fault of a document whose second reading gave other bytes or none, and where the damage is.

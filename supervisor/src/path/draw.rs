@@ -123,7 +123,7 @@ impl<'a> Drawing<'a> {
         let ending = match engine {
             Engine::Builtin => {
                 let job = Job {
-                    document: self.had.again()?,
+                    document: self.had.document.clone(),
                     size: self.had.size,
                     format: self.known.format,
                     work,
@@ -136,7 +136,7 @@ impl<'a> Drawing<'a> {
             Engine::Command(program) => {
                 let job = CommandJob {
                     program: program.clone(),
-                    document: self.had.again()?,
+                    document: self.had.document.clone(),
                     size: self.had.size,
                     name: self.name().to_vec(),
                     format: self.known.format,

@@ -45,10 +45,7 @@ pub(super) async fn picture(drawing: &Drawing<'_>, mut facts: Facts) -> Carried 
     if let Err(fault) = gate(drawing, &program).await {
         return Carried::of(facts, Came::Held(fault));
     }
-    let document = match drawing.had.again() {
-        Ok(document) => document,
-        Err(error) => return super::broken(error),
-    };
+    let document = drawing.had.document.clone();
     facts.pipeline.insert(Stage::Recognise, program.version().to_owned());
     facts.pipeline.insert(Stage::Normalise, versions::NORMALISE.to_owned());
     facts.pipeline.insert(Stage::Check, versions::CHECK.to_owned());
@@ -113,7 +110,7 @@ async fn read_pages(drawing: &Drawing<'_>, program: &Arc<Program>) -> std::io::R
     let budget = Budget::new(u64::MAX / limits.ratio.max(1), limits);
     let mut collector = Collector::new(&means.spool, budget, false);
     let job = Job {
-        document: drawing.had.again()?,
+        document: drawing.had.document.clone(),
         size: drawing.had.size,
         format: Format::Pdf,
         work: Work::Pictures,
@@ -168,6 +165,7 @@ async fn page(
     };
     let range = &member.bytes.range;
     let document = spool.document(range, drawing.means.memory_cap, &drawing.means.spool)?;
+    let document = Arc::new(document);
     let (text, ending) = read(drawing, program, document, member.bytes.size(), member.bytes.format).await;
     spool.forget(range);
     let fault = match ending.outcome {
@@ -247,7 +245,7 @@ async fn gate(drawing: &Drawing<'_>, program: &Arc<Program>) -> Result<(), Fault
 async fn read(
     drawing: &Drawing<'_>,
     program: &Arc<Program>,
-    document: OwnedFd,
+    document: Arc<OwnedFd>,
     size: u64,
     format: Format,
 ) -> (String, Ending) {

@@ -63,8 +63,8 @@ pub struct Lease {
 /// One document for one child.
 #[derive(Debug)]
 pub struct Job {
-    /// A sealed memfd, or a file open for reading only.
-    pub document: OwnedFd,
+    /// A sealed memfd, or a file open for reading only. Shared: who had it may try it another way afterwards.
+    pub document: Arc<OwnedFd>,
     pub size: u64,
     pub format: Format,
     pub work: Work,
@@ -247,7 +247,7 @@ async fn probe(slot: &mut Slot) -> Result<(), PoolError> {
     for _ in 0..2 {
         let mut kept = Kept::default();
         let job = Job {
-            document: sealed(PROBE.as_bytes()).map_err(made)?,
+            document: Arc::new(sealed(PROBE.as_bytes()).map_err(made)?),
             size: PROBE.len() as u64,
             format: Format::Text,
             work: Work::Extract,

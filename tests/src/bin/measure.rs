@@ -87,7 +87,7 @@ async fn through(pool: &Pool, bytes: &[u8], format: Format) -> (f64, Outcome) {
     let began = Instant::now();
     let mut lease = pool.lend().await;
     let job = Job {
-        document: sealed(bytes).expect("memory can be sealed"),
+        document: sealed(bytes).expect("memory can be sealed").into(),
         size: bytes.len() as u64,
         format,
         work: Work::Extract,

@@ -73,7 +73,7 @@ struct Shared {
 pub struct CommandJob {
     pub program: Arc<Program>,
     /// A sealed memfd, or a file open for reading only.
-    pub document: OwnedFd,
+    pub document: Arc<OwnedFd>,
     pub size: u64,
     /// The innermost name, raw. No command sees it.
     pub name: Vec<u8>,
