@@ -5,7 +5,7 @@ use crate::ledger::LedgerError;
 use crate::pool::PoolError;
 use crate::report::Printer;
 use crate::run::RunError;
-use crate::sink::SinkError;
+use crate::sink::{SinkError, is_full};
 use std::error::Error;
 
 /// What an error concerns; the exit code follows from it.
@@ -134,14 +134,19 @@ impl From<RunError> for CliError {
             RunError::Pool(error) => error.into(),
             RunError::Listing(_) => out.hint("nothing was deleted; run again when the source is back"),
             RunError::Extractor(_) => out.hint("install it, or take its [[extractor]] out of the settings"),
-            RunError::Spool { .. } => out.hint("make room, or name another state folder with `--state DIR`"),
+            RunError::Descriptors { .. } => out.hint(
+                "raise the limit (`ulimit -n`), or have fewer documents worked on at a time (`children`)",
+            ),
+            RunError::Spool { source, .. } if is_full(&source) => {
+                out.hint("make room, or name another state folder with `--state DIR`")
+            }
             RunError::ListingStalled { .. } => {
                 out.hint("what was recorded stays; `policy.exclude` spares a folder that hangs")
             }
             RunError::Deadline { .. } | RunError::Stalled { .. } => {
                 out.hint("what was in flight was put back; the next `lazaret run` goes on")
             }
-            RunError::NoProgress { .. } | RunError::Ended => out,
+            RunError::Spool { .. } | RunError::NoProgress { .. } | RunError::Ended => out,
         }
     }
 }

@@ -30,7 +30,7 @@ use crate::ledger::{
 use crate::path::{Earlier, Means, Room, spool_folder};
 use crate::pool::command::Missing;
 use crate::pool::{Pool, PoolError};
-use crate::report::style::safe;
+use crate::report::style::{count, safe};
 use crate::report::time;
 use crate::rules::breaker::Scope;
 use crate::settings::Settings;
@@ -165,15 +165,17 @@ async fn whole(
     began: Instant,
     told: &mut Told,
 ) -> Result<(), RunError> {
+    let machine = Machine::look();
+    let slots = slots(&plan.settings, &machine)?;
     let (state, settings) = (plan.state.clone(), plan.settings.retry);
     let opened = tokio::task::spawn_blocking(move || open(&state));
     let Opened { ledger, store, anew } = opened.await.map_err(|_| RunError::Ended)??;
     let readers = Arc::new(Readers::new(&plan.state));
     let handle = ledger.handle();
     let outcome = async {
-        recover::recover(&handle, &readers, &settings, anew, &told.alerts).await?;
+        recover::recover(&handle, &readers, &settings, anew.then_some(&store.index), &told.alerts).await?;
         let shared = (handle.clone(), readers, orders.clone(), told.carried.clone());
-        let session = Session::begin(plan, store, shared, began, &told.alerts).await?;
+        let session = Session::begin(plan, store, shared, (machine, slots, began), &told.alerts).await?;
         told.missing = session.desk.means.pool.layers().1;
         session.carry(plan, orders, window, told).await
     }
@@ -220,11 +222,9 @@ impl Session {
         plan: &Plan,
         store: Store,
         (ledger, readers, orders, carried): (LedgerHandle, Arc<Readers>, Orders, Arc<AtomicU64>),
-        began: Instant,
+        (machine, slots, began): (Machine, usize, Instant),
         alerts: &Alerts,
     ) -> Result<Self, RunError> {
-        let machine = Machine::look();
-        let slots = plan.settings.children.unwrap_or_else(|| machine.children(plan.settings.limits.memory));
         let pool = Pool::start(&plan.settings.cage, slots).await?;
         let (outbox, inbox) = mpsc::channel::<Message>(256);
         let in_hand = InHand::default();
@@ -420,6 +420,16 @@ impl Session {
 const LOOK_AT_THE_CLOCK: Duration = Duration::from_secs(5);
 
 /// Whether there is a large lane; says so where there is none for want of memory.
+/// How many children at a time; an error where so many cannot be carried.
+fn slots(settings: &Settings, machine: &Machine) -> Result<usize, RunError> {
+    let slots = settings.children.unwrap_or_else(|| machine.children(settings.limits.memory));
+    let needed = machine::descriptors(slots);
+    if machine.descriptors < needed {
+        return Err(RunError::Descriptors { have: machine.descriptors, needed, children: slots });
+    }
+    Ok(slots)
+}
+
 fn large_lane(settings: &Settings, machine: Machine, alerts: &Alerts) -> bool {
     if settings.large == settings.limits {
         return false;
@@ -473,6 +483,12 @@ pub enum RunError {
     Spool {
         path: PathBuf,
         source: io::Error,
+    },
+    /// This process may not open as many files as its children need.
+    Descriptors {
+        have: u64,
+        needed: u64,
+        children: usize,
     },
     /// A document is pending, and nothing that was tried moves it.
     NoProgress {
@@ -543,6 +559,11 @@ impl std::fmt::Display for RunError {
             RunError::Listing(_) => write!(f, "the source cannot be listed"),
             RunError::Extractor(_) => write!(f, "an extractor that the settings name cannot be used"),
             RunError::Spool { path, .. } => write!(f, "cannot spool members in {}", path.display()),
+            RunError::Descriptors { have, needed, children } => write!(
+                f,
+                "this process may have {have} files open, and a run with {} needs {needed}",
+                count(*children as u64, "child", "children")
+            ),
             RunError::NoProgress { document } => {
                 write!(f, "document {document} is pending and nothing moves it: this is a bug of lazaret")
             }
@@ -572,7 +593,8 @@ impl std::error::Error for RunError {
             RunError::Extractor(error) => Some(error),
             RunError::Listing(error) => Some(error),
             RunError::Spool { source, .. } => Some(source),
-            RunError::NoProgress { .. }
+            RunError::Descriptors { .. }
+            | RunError::NoProgress { .. }
             | RunError::Deadline { .. }
             | RunError::Stalled { .. }
             | RunError::ListingStalled { .. }

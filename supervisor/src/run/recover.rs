@@ -7,6 +7,7 @@ use crate::ledger::{Change, Durability, Event, LedgerHandle, boot_id};
 use crate::report::style::count;
 use crate::rules::retry;
 use crate::settings::Retry;
+use crate::sink::embedded::Embedded;
 use shared::DocumentId;
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ pub(super) async fn recover(
     ledger: &LedgerHandle,
     readers: &Arc<Readers>,
     retry: &Retry,
-    anew: bool,
+    anew: Option<&Embedded>,
     alerts: &Alerts,
 ) -> Result<(), RunError> {
     let lost = lost(ledger, readers, retry).await?;
@@ -29,7 +30,7 @@ pub(super) async fn recover(
         );
         alerts.raise(Topic::Recovery, None, &words);
     }
-    if anew {
+    if let Some(index) = anew {
         let again = unwritten(ledger, readers).await?;
         if again > 0 {
             let words = format!(
@@ -38,6 +39,7 @@ pub(super) async fn recover(
             );
             alerts.raise(Topic::Recovery, None, &words);
         }
+        index.is_known()?;
     }
     Ok(())
 }
@@ -86,7 +88,7 @@ async fn unwritten(ledger: &LedgerHandle, readers: &Arc<Readers>) -> Result<usiz
             .iter()
             .map(|&doc| Event { doc, expects: None, at: now(), change: Change::Unwritten })
             .collect();
-        ledger.append(events, Durability::Journal).await?;
+        ledger.append(events, Durability::Synced).await?;
     }
     Ok(documents.len())
 }

@@ -35,6 +35,8 @@ const HEAP: usize = 64 << 20;
 /// An index up to this size, in bytes, is read whole and its sums compared when it is opened; of a larger one the frame
 /// of each file is.
 const CHECKED_WHOLE: u64 = 1 << 30;
+/// Stands in the folder of an index of which the ledger does not know yet that it is empty.
+const NEW: &str = "lazaret-new";
 /// Under which name the index knows our way of cutting words. Another way needs another name, so that an index made by
 /// the old one is made anew.
 const TOKENIZER: &str = "lazaret-1";
@@ -64,14 +66,18 @@ impl fmt::Debug for Embedded {
 
 impl Embedded {
     /// Opens the index below `state`, or makes an empty one; `true` where it is new (or was damaged and is made anew), so that all that the
-    /// ledger believes to be in it has to be written again.
+    /// ledger believes to be in it has to be written again. It stays new, over deaths and openings, until [`Embedded::is_known`]
+    /// was said.
     ///
     /// # Errors
-    /// The folder cannot be written to, the disk is full, another writer is alive.
+    /// The folder cannot be read or written to, the disk is full, another writer is alive. A sound index stays as it was.
     pub fn open(state: &Path) -> Result<(Self, bool), SinkError> {
         let folder = state.join("index");
         let (index, new) = match open_sound(&folder) {
-            Ok(index) => (index, false),
+            Ok(index) => {
+                let mark = folder.join(NEW).try_exists().map_err(|error| SinkError::io(&folder, error))?;
+                (index, mark)
+            }
             Err(Unusable::Held(error)) => return Err(error),
             Err(Unusable::Missing) => (make(&folder)?, true),
             Err(Unusable::Damaged(why)) => {
@@ -83,6 +89,14 @@ impl Embedded {
         let mut embedded = Embedded { folder, index, fields, writer: None, text_max: TEXT_MAX };
         embedded.writer = Some(embedded.new_writer()?);
         Ok((embedded, new))
+    }
+
+    /// Whoever keeps account of what is in here knows that it was made anew, and has said so durably.
+    ///
+    /// # Errors
+    /// The folder cannot be written to; the index is still new at the next opening.
+    pub fn is_known(&self) -> Result<(), SinkError> {
+        discard(&self.folder.join(NEW)).map_err(|error| SinkError::io(&self.folder, error))
     }
 
     /// Carries out a batch and commits it durably: when this returns, all of it is there, or (on an error) none.
@@ -351,15 +365,38 @@ fn open_sound(folder: &Path) -> Result<Index, Unusable> {
     Ok(index)
 }
 
-/// Damage is what a new index heals. A lock, a full disk or a missing right is not.
+/// Damage is what a new index heals: files that are not there, or that do not say what they should. Whatever else keeps us
+/// from reading an index (a lock, a full disk, a missing right, no more descriptors or memory, a dying device) says
+/// nothing about what is in it.
 fn unusable(folder: &Path, error: &TantivyError) -> Unusable {
-    match (error, sink_error(folder, error)) {
-        (TantivyError::LockFailure(..), error) | (_, error @ SinkError::Full { .. }) => Unusable::Held(error),
-        (_, SinkError::Io { path, source }) if source.kind() == std::io::ErrorKind::PermissionDenied => {
-            Unusable::Held(SinkError::Io { path, source })
+    let damaged = match (error, io_behind(error)) {
+        (_, Some(io)) => io.raw_os_error().is_none_or(is_shape),
+        (TantivyError::OpenDirectoryError(error), None) => {
+            matches!(error, OpenDirectoryError::DoesNotExist(_) | OpenDirectoryError::NotADirectory(_))
         }
-        (_, error) => Unusable::Damaged(error.to_string()),
-    }
+        (
+            TantivyError::OpenReadError(_)
+            | TantivyError::DataCorruption(_)
+            | TantivyError::IncompatibleIndex(_)
+            | TantivyError::SchemaError(_)
+            | TantivyError::FieldNotFound(_)
+            | TantivyError::DeserializeError(_)
+            | TantivyError::InvalidArgument(_)
+            | TantivyError::InternalError(_)
+            | TantivyError::MissingPlugin(_)
+            | TantivyError::UnexpectedPlugin(_),
+            None,
+        ) => true,
+        _ => false,
+    };
+    let why = sink_error(folder, error);
+    if damaged { Unusable::Damaged(why.to_string()) } else { Unusable::Held(why) }
+}
+
+/// Errors that say that something else stands where a file of the index should.
+fn is_shape(errno: i32) -> bool {
+    use nix::libc::{EISDIR, ELOOP, ENOENT, ENOTDIR};
+    [EISDIR, ELOOP, ENOENT, ENOTDIR].contains(&errno)
 }
 
 fn size_of(folder: &Path) -> u64 {
@@ -367,21 +404,23 @@ fn size_of(folder: &Path) -> u64 {
     entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|data| data.len()).sum()
 }
 
-/// An empty index in place of whatever is there. What is in the way is moved aside first, so that a death in between leaves
-/// no half of it behind.
+/// An empty index in place of whatever is there. It is made beside it and moved into place, so that neither a death nor an
+/// error in between leaves half of one, and what was there stays until there is another.
 fn make(folder: &Path) -> Result<Index, SinkError> {
     let io = |error| SinkError::io(folder, error);
-    let aside = folder.with_extension("damaged");
+    let (fresh, aside) = (folder.with_extension("new"), folder.with_extension("damaged"));
+    discard(&fresh).map_err(io)?;
+    std::fs::create_dir(&fresh).map_err(io)?;
+    Index::create_in_dir(&fresh, schema()).map_err(|error| sink_error(folder, &error))?;
+    std::fs::write(fresh.join(NEW), "").map_err(io)?;
     discard(&aside).map_err(io)?;
     match std::fs::rename(folder, &aside) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(error)),
         _ => {}
     }
-    std::fs::create_dir(folder).map_err(io)?;
-    let mut index = Index::create_in_dir(folder, schema()).map_err(|error| sink_error(folder, &error))?;
-    register(&mut index);
+    std::fs::rename(&fresh, folder).map_err(io)?;
     discard(&aside).map_err(io)?;
-    Ok(index)
+    open_index(folder).map_err(|error| sink_error(folder, &error))
 }
 
 /// Removes what is there, be it a folder or not.
@@ -593,9 +632,55 @@ mod tests {
             let (mut index, new) = Embedded::open(state.path()).unwrap();
             assert!(new, "{damage}");
             assert_eq!(index.count().unwrap(), 0);
+            index.is_known().unwrap();
             index.commit(&batch(vec![entry(1, "text")])).unwrap();
             assert_eq!(found(state.path(), "text"), [id(1)]);
             assert!(!folder.with_extension("damaged").exists());
+        }
+    }
+
+    #[test]
+    fn an_index_is_new_until_somebody_knows_of_it() {
+        let state = tempfile::tempdir().unwrap();
+        let new = || Embedded::open(state.path()).map(|(index, new)| (new, index.is_known())).unwrap().0;
+        assert!(Embedded::open(state.path()).unwrap().1);
+        assert!(new());
+        assert!(!new());
+    }
+
+    #[test]
+    fn what_says_nothing_of_its_content_damages_no_index() {
+        let folder = Path::new("/s/index");
+        let io = |errno| std::io::Error::from_raw_os_error(errno);
+        let read =
+            |errno| TantivyError::OpenReadError(OpenReadError::wrap_io_error(io(errno), "meta.json".into()));
+        let directory = |errno| {
+            TantivyError::OpenDirectoryError(OpenDirectoryError::wrap_io_error(io(errno), folder.to_owned()))
+        };
+        use nix::libc::{EACCES, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC, EROFS, ESTALE};
+        for errno in [EACCES, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC, EROFS, ESTALE] {
+            for error in [read(errno), directory(errno), TantivyError::from(io(errno))] {
+                assert!(matches!(unusable(folder, &error), Unusable::Held(_)), "{error:?}");
+            }
+        }
+        let held = [
+            TantivyError::LockFailure(LockError::LockBusy, None),
+            TantivyError::SystemError("no thread".to_owned()),
+            TantivyError::ErrorInThread("no memory".to_owned()),
+            TantivyError::Poisoned,
+        ];
+        for error in held {
+            assert!(matches!(unusable(folder, &error), Unusable::Held(_)), "{error:?}");
+        }
+        let damaged = [
+            read(nix::libc::EISDIR),
+            directory(nix::libc::ENOTDIR),
+            TantivyError::OpenReadError(OpenReadError::FileDoesNotExist("meta.json".into())),
+            TantivyError::from(std::io::Error::from(std::io::ErrorKind::UnexpectedEof)),
+            TantivyError::SchemaError("another".to_owned()),
+        ];
+        for error in damaged {
+            assert!(matches!(unusable(folder, &error), Unusable::Damaged(_)), "{error:?}");
         }
     }
 
@@ -606,6 +691,7 @@ mod tests {
         assert!(matches!(Embedded::open(state.path()), Err(SinkError::Index { .. })));
         drop(index);
         assert!(state.path().join("index/.tantivy-writer.lock").exists());
+        Embedded::open(state.path()).unwrap().0.is_known().unwrap();
         assert!(!Embedded::open(state.path()).unwrap().1);
     }
 

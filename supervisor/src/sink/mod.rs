@@ -61,7 +61,7 @@ impl SinkError {
 }
 
 /// No space, or no more of it for this user.
-fn is_full(error: &std::io::Error) -> bool {
+pub(crate) fn is_full(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
 }
 
