@@ -137,6 +137,9 @@ impl From<RunError> for CliError {
             RunError::Descriptors { .. } => out.hint(
                 "raise the limit (`ulimit -n`), or have fewer documents worked on at a time (`children`)",
             ),
+            RunError::SinkDown { .. } => out.hint(
+                "the texts are kept: once it can be written to, the next `lazaret run` writes what waits, and extracts nothing again",
+            ),
             RunError::Spool { source, .. } if is_full(&source) => {
                 out.hint("make room, or name another state folder with `--state DIR`")
             }

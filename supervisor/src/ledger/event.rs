@@ -2,7 +2,7 @@
 //! applying it again changes nothing.
 
 use super::compact;
-use super::record::{InSink, Listed, Millis, Pipeline, SourceId, Stat, TextFacts, Usage};
+use super::record::{InSink, Listed, Millis, Pipeline, SourceId, Stat, TextFacts, Unsent, Usage};
 use crate::rules::fault::{Evidence, Fault};
 use crate::rules::kind::{Damage, Stage, State, Why};
 use serde::{Deserialize, Serialize};
@@ -51,6 +51,9 @@ pub enum Change {
         #[serde(skip_serializing_if = "Option::is_none", default)]
         fault: Option<Box<Fault>>,
     },
+    /// The sink did not take its text, which is kept; it goes where `settle` says. `attempted`: the text was offered, and
+    /// not just held back because a breaker is open.
+    Unsent { fault: Box<Fault>, settle: Settle, unsent: Box<Unsent>, attempted: bool },
     /// A policy rejects it. `pending` with the task to leave the sink where it is in one; else `excluded` at once.
     Rejected { fault: Box<Fault> },
     /// It is gone from its source or its container. `pending` with the task to leave the sink where it is in one; else

@@ -97,7 +97,18 @@ fn fold(attempts: &mut Vec<Told>, event: &Event, overtaken: bool) {
         return;
     }
     if attempts.last().is_none_or(|last| last.ended.is_some()) {
-        return;
+        // A text that the sink did not take was offered again, and nothing else was done.
+        let was_unsent = attempts.last().is_some_and(Told::is_unsent);
+        let offered = match event.change {
+            Change::Written { .. } => was_unsent,
+            Change::Unsent { attempted, .. } => attempted,
+            _ => false,
+        };
+        if !offered {
+            return;
+        }
+        let facts = Facts::default();
+        attempts.push(Told { stage: Stage::Write, fault: None, started: event.at, ended: None, facts });
     }
     if matches!(event.change, Change::PutBack | Change::Held { attempted: true, .. }) {
         attempts.pop();
@@ -106,6 +117,9 @@ fn fold(attempts: &mut Vec<Told>, event: &Event, overtaken: bool) {
     let Some(open) = attempts.last_mut() else { return };
     match &event.change {
         Change::Failed { fault, facts, .. } => open.end(event.at, fault.stage, Some(fault), Some(facts)),
+        Change::Unsent { fault, unsent, .. } => {
+            open.end(event.at, fault.stage, Some(fault), Some(&unsent.facts));
+        }
         Change::Written { fault, facts, .. } => {
             let stage = fault.as_ref().map_or(Stage::Write, |fault| fault.stage);
             open.end(event.at, stage, fault.as_deref(), Some(facts));
@@ -119,6 +133,10 @@ fn fold(attempts: &mut Vec<Told>, event: &Event, overtaken: bool) {
 }
 
 impl Told {
+    fn is_unsent(&self) -> bool {
+        self.stage == Stage::Write && self.fault.is_some()
+    }
+
     fn end(&mut self, at: Millis, stage: Stage, fault: Option<&Fault>, facts: Option<&Facts>) {
         self.ended = Some(at);
         self.stage = stage;

@@ -35,7 +35,7 @@ pub use items::KnownItem;
 pub use open::Ledger;
 pub use reader::{Due, Queue, Reader};
 pub use reader_status::{Dues, Standing};
-pub use record::{InSink, Listed, Millis, Pipeline, Record, SourceId, Stat, Task, TextFacts, Usage};
+pub use record::{InSink, Listed, Millis, Pipeline, Record, SourceId, Stat, Task, TextFacts, Unsent, Usage};
 pub use selection::{Filter, Unresolved, Walk, id_range};
 pub use writer::{LedgerHandle, boot_id};
 

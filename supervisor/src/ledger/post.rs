@@ -102,11 +102,11 @@ impl<'a> Posting<'a> {
     fn insert(&self, new: &Record) -> rusqlite::Result<i64> {
         let mut statement = self.db.prepare_cached(row::INSERT)?;
         row::bind(&mut statement, new, None)?;
-        statement.raw_bind_parameter(14, new.source.0)?;
-        statement.raw_bind_parameter(15, new.identity.encode())?;
-        statement.raw_bind_parameter(16, new.identity.shown())?;
-        statement.raw_bind_parameter(17, new.parent.map(|parent| parent.0))?;
-        statement.raw_bind_parameter(18, (new.root != new.id).then_some(new.root.0))?;
+        statement.raw_bind_parameter(15, new.source.0)?;
+        statement.raw_bind_parameter(16, new.identity.encode())?;
+        statement.raw_bind_parameter(17, new.identity.shown())?;
+        statement.raw_bind_parameter(18, new.parent.map(|parent| parent.0))?;
+        statement.raw_bind_parameter(19, (new.root != new.id).then_some(new.root.0))?;
         statement.raw_execute()?;
         Ok(self.db.last_insert_rowid())
     }
@@ -144,6 +144,7 @@ fn ends_an_attempt(change: &Change) -> bool {
         Change::Ready
         | Change::Failed { .. }
         | Change::Written { .. }
+        | Change::Unsent { .. }
         | Change::Rejected { .. }
         | Change::Left
         | Change::PutBack

@@ -402,7 +402,29 @@ impl Reader {
 
     /// Whether any record still refers to this kept text.
     pub fn text_used(&self, text: ContentHash) -> Result<bool, LedgerError> {
-        self.ask(|db| db.prepare_cached("SELECT 1 FROM documents WHERE kept = ?1")?.exists([text.0]))
+        self.ask(|db| {
+            db.prepare_cached(
+                "SELECT 1 FROM documents WHERE kept = ?1 UNION ALL SELECT 1 FROM documents WHERE unsent = ?1",
+            )?
+            .exists([text.0])
+        })
+    }
+
+    /// Documents that are `retrying` because their sink did not take their text, with their revisions; of this source, or of
+    /// all. At most `limit`.
+    pub fn unsent(
+        &self,
+        source: Option<SourceId>,
+        limit: usize,
+    ) -> Result<Vec<(DocumentId, u64)>, LedgerError> {
+        self.ask(|db| {
+            let mut statement = db.prepare_cached(
+                "SELECT id, revision FROM documents INDEXED BY documents_unsent
+                 WHERE unsent IS NOT NULL AND state = 'retrying' AND (?1 IS NULL OR source = ?1) LIMIT ?2",
+            )?;
+            let row = |row: &Row<'_>| Ok((DocumentId(row.get(0)?), row::unsigned(row, 1)?));
+            statement.query_map((source.map(|id| id.0), at_most(limit)), row)?.collect()
+        })
     }
 
     /// The ids that the sink must hold, for a comparison with it.

@@ -48,7 +48,10 @@ impl Reader {
         self.ask(|db| {
             let mut statement = db.prepare_cached(
                 "SELECT kept, id FROM documents INDEXED BY documents_by_text
-                 WHERE kept IS NOT NULL AND (kept, id) > (?1, ?2) ORDER BY kept, id LIMIT ?3",
+                 WHERE kept IS NOT NULL AND (kept, id) > (?1, ?2)
+                 UNION
+                 SELECT unsent, id FROM documents INDEXED BY documents_unsent
+                 WHERE unsent IS NOT NULL AND (unsent, id) > (?1, ?2) ORDER BY 1, 2 LIMIT ?3",
             )?;
             let reference =
                 |row: &Row<'_>| Ok(Reference { text: ContentHash(row.get(0)?), id: DocumentId(row.get(1)?) });

@@ -1,6 +1,7 @@
 //! The record of a document: what is known of it and where it stands.
 
 use super::compact;
+use super::event::Facts;
 use crate::rules::fault::{Evidence, Fault};
 use crate::rules::kind::{Class, Damage, Kind, Stage, State, Why};
 use serde::{Deserialize, Serialize};
@@ -69,6 +70,8 @@ pub struct Record {
     pub damage: Option<Damage>,
     pub same_as: Option<DocumentId>,
     pub in_sink: Option<InSink>,
+    /// What its sink has not taken yet: while it is `retrying`, or due to be written.
+    pub unsent: Option<Box<Unsent>>,
     pub text: Option<TextFacts>,
     pub usage: Option<Usage>,
     pub evidence: Option<Evidence>,
@@ -158,6 +161,17 @@ pub struct InSink {
     pub text: ContentHash,
     /// The state it was written with: `indexed` or `suspect`.
     pub state: State,
+}
+
+/// What came out of a document whose sink did not take it. The text itself is kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Unsent {
+    pub facts: Box<Facts>,
+    /// What the sink will hold.
+    pub in_sink: InSink,
+    /// What makes it `suspect`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub fault: Option<Box<Fault>>,
 }
 
 /// What is known of a text.

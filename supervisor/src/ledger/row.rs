@@ -2,7 +2,9 @@
 //! two, never in both.
 
 use super::compact;
-use super::record::{InSink, Listed, Millis, Pipeline, Record, SourceId, Stat, Task, TextFacts, Usage};
+use super::record::{
+    InSink, Listed, Millis, Pipeline, Record, SourceId, Stat, Task, TextFacts, Unsent, Usage,
+};
 use crate::rules::fault::{Evidence, Fault};
 use crate::rules::kind::{Class, Damage, Kind, Stage, State, Why};
 use rusqlite::types::{FromSqlError, Type};
@@ -77,6 +79,8 @@ struct Rest {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     in_sink: Option<InSink>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
+    unsent: Option<Box<Unsent>>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     text: Option<TextFacts>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     usage: Option<Usage>,
@@ -149,6 +153,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Stored> {
         damage: rest.damage,
         same_as: rest.same_as,
         in_sink: rest.in_sink,
+        unsent: rest.unsent,
         text: rest.text,
         usage: rest.usage,
         evidence: rest.evidence,
@@ -188,6 +193,7 @@ pub(super) fn bind(
         damage: record.damage,
         same_as: record.same_as,
         in_sink: record.in_sink.clone(),
+        unsent: record.unsent.clone(),
         text: record.text.clone(),
         usage: record.usage,
         evidence: record.evidence.clone(),
@@ -210,19 +216,20 @@ pub(super) fn bind(
     statement.raw_bind_parameter(10, record.in_sink.as_ref().map(|sink| sink.text.0))?;
     statement.raw_bind_parameter(11, record.next_attempt)?;
     statement.raw_bind_parameter(12, queue)?;
-    statement.raw_bind_parameter(13, rest)
+    statement.raw_bind_parameter(13, rest)?;
+    statement.raw_bind_parameter(14, record.unsent.as_ref().map(|unsent| unsent.in_sink.text.0))
 }
 
 /// Brings the row of a known document up to date; takes what [`bind`] binds.
 pub(super) const UPDATE: &str = "
 UPDATE documents SET position = ?2, revision = ?3, state = ?4, why = ?5, class = ?6, kind = ?7, stage = ?8, sha256 = ?9,
-    kept = ?10, next_attempt = ?11, queue = ?12, rest = ?13 WHERE id = ?1";
+    kept = ?10, next_attempt = ?11, queue = ?12, rest = ?13, unsent = ?14 WHERE id = ?1";
 
 /// Makes a row; takes what [`bind`] binds, then source, identity, path, parent, root.
 pub(super) const INSERT: &str = "
 INSERT INTO documents (id, position, revision, state, why, class, kind, stage, sha256, kept, next_attempt, queue, rest,
-    source, identity, path, parent, root)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";
+    unsent, source, identity, path, parent, root)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
 
 /// What a value looks like in the store.
 pub(super) fn json<T: Serialize>(value: &T) -> rusqlite::Result<String> {

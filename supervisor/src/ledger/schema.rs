@@ -6,7 +6,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use std::path::Path;
 
 /// The migrations, oldest first.
-pub(super) const MIGRATIONS: &[&str] = &[V1, V2];
+pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3];
 
 /// The first schema.
 ///
@@ -74,6 +74,14 @@ CREATE INDEX documents_failed ON documents (source, json_extract(rest, '$.first_
     WHERE state IN ('retrying', 'quarantined');
 CREATE INDEX documents_by_maker ON documents (json_extract(rest, '$.same_as'))
     WHERE json_extract(rest, '$.same_as') IS NOT NULL;
+";
+
+/// What waits for its sink.
+///
+/// - `unsent` names the kept text that the sink has not taken yet, as `kept` names the one that it has.
+const V3: &str = "
+ALTER TABLE documents ADD COLUMN unsent BLOB;
+CREATE INDEX documents_unsent ON documents (unsent, id) WHERE unsent IS NOT NULL;
 ";
 
 /// How many migrations this database has seen.

@@ -63,6 +63,10 @@ fn retrying(record: &Record, id: &str, zone: &TimeZone) -> String {
         _ if record.alone => {
             "Nothing: the next run tries it with nothing beside it, since the supervisor died while it had it.".to_owned()
         }
+        _ if record.unsent.is_some() => {
+            "Nothing, once the index can be written to: its text is kept, and a later run writes it without extracting it again."
+                .to_owned()
+        }
         (Some(Kind::SourceDenied), _) => {
             "Give lazaret the right to read it: every run tries to open it once, for as long as it takes; while its source's \
              breaker is open, one document for all."

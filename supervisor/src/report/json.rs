@@ -298,6 +298,7 @@ pub(crate) mod tests {
                 text: ContentHash::of(b"text"),
                 state: State::Indexed,
             }),
+            unsent: None,
             text: Some(TextFacts { chars: 10, words: 2, language: None, quality: 0.5 }),
             usage: Some(Usage { wall_ms: 5, cpu_ms: 4, peak_rss_kib: 999 }),
             evidence: Some(Evidence {

@@ -11,7 +11,7 @@ mod fields;
 use self::fields::{clear_fault, keep_unless, note_facts, note_fault, note_stat, queue, rest, start_anew};
 use super::fault::{Evidence, Fault};
 use super::kind::{Class, Kind, Stage, State};
-use crate::ledger::{Change, Event, Facts, InSink, Millis, Record, Seen, Settle, Stat, Task};
+use crate::ledger::{Change, Event, Facts, InSink, Millis, Record, Seen, Settle, Stat, Task, Unsent};
 
 /// What an event does to a record.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,6 +71,9 @@ fn known(old: &Record, change: &Change, at: Millis) -> Option<Record> {
         Change::Written { state, facts, in_sink, fault } => {
             written(old, *state, facts, in_sink, fault.as_deref(), at)
         }
+        Change::Unsent { fault, settle, unsent, attempted } => {
+            not_taken(old, fault, *settle, unsent, *attempted, at)
+        }
         Change::Same { stat } => same(old, *stat),
         Change::Requeued => Some(requeued(old)),
         Change::RequeuedByHand => Some(requeued_by_hand(old, at)),
@@ -118,6 +121,7 @@ fn first_sight(event: &Event, seen: &Seen) -> Record {
         damage: None,
         same_as: None,
         in_sink: None,
+        unsent: None,
         text: None,
         usage: None,
         evidence: None,
@@ -281,7 +285,9 @@ fn started(old: &Record, at: Millis) -> Record {
     new.attempts = old.attempts.max(old.tried).saturating_add(1);
     new.tried = 0;
     new.last_attempt = Some(at);
-    let task = old.task.clone().unwrap_or_else(|| task_of(old));
+    // Whatever was kept of an earlier attempt, this one makes its own.
+    new.unsent = None;
+    let task = old.task.clone().unwrap_or_else(|| task_of(&new));
     queue(&mut new, task);
     new
 }
@@ -318,7 +324,10 @@ fn written(
         // Its kept text was written again: what made it suspect stands in the record.
         (State::Suspect, None) => {}
         _ => {
-            let evidence = new.evidence.take().filter(|_| matches!(old.task, Some(Task::Write { .. })));
+            let evidence = new.evidence.take().filter(|_| {
+                // The fault of what was unsent is the sink's.
+                matches!(old.task, Some(Task::Write { .. })) && old.unsent.is_none()
+            });
             clear_fault(&mut new);
             new.evidence = evidence;
         }
@@ -327,10 +336,40 @@ fn written(
     if fault.is_none_or(|fault| fault.evidence == Evidence::default()) && facts.evidence.is_some() {
         new.evidence.clone_from(&facts.evidence);
     }
+    if old.unsent.is_some() {
+        new.attempts = new.attempts.saturating_add(1);
+        new.last_attempt = Some(at);
+    }
     new.in_sink = Some(in_sink.clone());
     new.alone = false;
     new.crashes = 0;
     rest(&mut new, state);
+    Some(new)
+}
+
+/// The sink did not take its text. The attempt that made it was counted at its start; each further offer is one more.
+fn not_taken(
+    old: &Record,
+    fault: &Fault,
+    settle: Settle,
+    unsent: &Unsent,
+    attempted: bool,
+    at: Millis,
+) -> Option<Record> {
+    if !is_carried(old) {
+        return None;
+    }
+    let mut new = old.clone();
+    note_facts(&mut new, &unsent.facts);
+    if attempted && matches!(old.task, Some(Task::Write { .. })) {
+        new.attempts = new.attempts.saturating_add(1);
+    }
+    new.last_attempt = Some(at);
+    new.alone = false;
+    new.crashes = 0;
+    new.large = None;
+    rest_with(&mut new, fault, Some(settle), at);
+    new.unsent = (new.state == State::Retrying).then(|| Box::new(unsent.clone()));
     Some(new)
 }
 
@@ -356,7 +395,11 @@ fn due(old: &Record) -> Option<Record> {
 
 /// What is to be done with it when its time has come.
 fn task_of(record: &Record) -> Task {
-    if record.large.is_some() { Task::Large } else { Task::Carry }
+    match &record.unsent {
+        Some(unsent) => Task::Write { state: unsent.in_sink.state },
+        None if record.large.is_some() => Task::Large,
+        None => Task::Carry,
+    }
 }
 
 /// A breaker holds what is waiting, what was just being tried, and what failed for the reason that opened it. What has a
@@ -364,7 +407,7 @@ fn task_of(record: &Record) -> Task {
 fn held(old: &Record, fault: &Fault, attempted: bool, at: Millis) -> Option<Record> {
     let waits = match old.state {
         State::Pending => matches!(old.task, Some(Task::Carry | Task::Large)),
-        State::Retrying | State::Quarantined => true,
+        State::Retrying | State::Quarantined => old.unsent.is_none(),
         State::Indexed | State::Suspect | State::Excluded | State::Deleted => false,
     };
     if !waits {

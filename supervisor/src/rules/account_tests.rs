@@ -2,7 +2,7 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::*;
-use crate::ledger::{Pipeline, SourceId, Within};
+use crate::ledger::{Pipeline, SourceId, Unsent, Within};
 use crate::rules::kind::{Damage, Why};
 use shared::{ContentHash, DocumentId, Identity};
 
@@ -72,6 +72,18 @@ fn written(state: State) -> Change {
     Change::Written { state, facts: facts(b"v1"), in_sink: sink(b"v1", state), fault }
 }
 
+/// Its text, which its sink does not take.
+fn unsent(settle: Settle, attempted: bool) -> Change {
+    let Change::Written { facts, in_sink, fault: of, .. } = written(State::Suspect) else { panic!() };
+    let down = Fault::new(Stage::Write, Kind::SinkUnavailable, "down");
+    Change::Unsent {
+        fault: Box::new(down),
+        settle,
+        unsent: Box::new(Unsent { facts, in_sink, fault: of }),
+        attempted,
+    }
+}
+
 fn lost(alone: bool) -> Change {
     Change::Lost { stage: Stage::Extract, alone, settle: Settle::AtOnce }
 }
@@ -122,6 +134,7 @@ fn situations() -> Vec<(&'static str, Record)> {
         ("to write", with(&[Change::Unwritten])),
         ("to delete", with(&[Change::Gone])),
         ("to exclude", with(&[rejected()])),
+        ("unsent", after(&[seen(1), started(), unsent(LATER, true)])),
     ]
 }
 
@@ -138,6 +151,26 @@ fn told(record: Option<Record>) -> String {
             Some(Task::Exclude) => "exclude".to_owned(),
         },
     }
+}
+
+#[test]
+fn what_its_sink_did_not_take_is_written_later_and_nothing_else_is_done() {
+    let down = after(&[seen(1), started(), unsent(LATER, true)]);
+    assert_eq!((down.state, down.stage, down.attempts), (State::Retrying, Some(Stage::Write), 1));
+    assert_eq!((down.next_attempt, down.in_sink.as_ref()), (Some(9_000), None));
+    let again = step(Some(&down), Change::Due).unwrap();
+    let held = step(Some(&again), unsent(Settle::Retry { next_attempt: None }, false)).unwrap();
+    assert_eq!((held.attempts, held.next_attempt), (1, None), "it was not offered");
+    let twice = step(Some(&again), unsent(LATER, true)).unwrap();
+    assert_eq!((twice.attempts, twice.unsent.clone()), (2, down.unsent.clone()));
+    let there = step(Some(&step(Some(&twice), Change::Due).unwrap()), written(State::Suspect)).unwrap();
+    assert_eq!((there.state, there.kind, there.attempts), (State::Suspect, Some(Kind::ContentEmpty), 3));
+    assert_eq!((there.unsent, there.in_sink), (None, Some(sink(b"v1", State::Suspect))));
+    // Other bytes, a person's word, a new attempt: nothing of it is left.
+    for change in [seen(2), Change::Requeued, Change::RequeuedByHand, started(), Change::Gone] {
+        assert_eq!(step(Some(&down), change.clone()).unwrap().unsent, None, "{change:?}");
+    }
+    assert_eq!(step(Some(&down), Change::Held { fault: fault(Kind::SourceDenied), attempted: false }), None);
 }
 
 #[test]
@@ -166,6 +199,8 @@ fn every_change_in_every_situation() {
         ("requeued by hand", Change::RequeuedByHand),
         ("due", Change::Due),
         ("held", Change::Held { fault: fault(Kind::ExtractorBroken), attempted: true }),
+        ("unsent", unsent(LATER, true)),
+        ("unsent for good", unsent(CORRUPT, true)),
         ("unwritten", Change::Unwritten),
         ("put back", Change::PutBack),
         ("lost", lost(false)),
@@ -183,40 +218,42 @@ fn every_change_in_every_situation() {
     assert_eq!(
         columns.join(", "),
         "new, in hand, indexed, suspect, retrying, quarantined, stale, excluded, deleted, for the large lane, to write, \
-         to delete, to exclude"
+         to delete, to exclude, unsent"
     );
     let expected = [
-        "seen the same: -, -, -, -, -, -, -, carry, carry, -, -, write indexed, write indexed",
-        "seen anew: carry, carry, carry, carry, carry, carry, carry, carry, carry, carry, carry, carry, carry",
+        "seen the same: -, -, -, -, -, -, -, carry, carry, -, -, write indexed, write indexed, -",
+        "seen anew: carry, carry, carry, carry, carry, carry, carry, carry, carry, carry, carry, carry, carry, carry",
         "seen excluded: excluded, excluded, exclude, exclude, excluded, excluded, exclude, -, excluded, excluded, \
-         exclude, exclude, exclude",
+         exclude, exclude, exclude, excluded",
         "seen denied: retrying, retrying, retrying, retrying, retrying, retrying, retrying, retrying, retrying, \
-         retrying, retrying, retrying, retrying",
-        "started: carry, carry, carry, carry, carry, carry, carry, -, -, large, write indexed, -, -",
-        "fetched: carry, carry, -, -, -, -, -, -, -, large, write indexed, -, -",
-        "ready: carry, carry, -, -, -, -, -, -, -, large, write indexed, -, -",
+         retrying, retrying, retrying, retrying, retrying",
+        "started: carry, carry, carry, carry, carry, carry, carry, -, -, large, write indexed, -, -, carry",
+        "fetched: carry, carry, -, -, -, -, -, -, -, large, write indexed, -, -, -",
+        "ready: carry, carry, -, -, -, -, -, -, -, large, write indexed, -, -, -",
         "failed, later: retrying, retrying, retrying, retrying, retrying, retrying, retrying, -, -, retrying, \
-         retrying, -, -",
+         retrying, -, -, retrying",
         "failed for good: quarantined, quarantined, quarantined, quarantined, quarantined, quarantined, quarantined, \
-         -, -, quarantined, quarantined, -, -",
+         -, -, quarantined, quarantined, -, -, quarantined",
         "failed, excluded: excluded, excluded, exclude, exclude, excluded, excluded, exclude, -, -, excluded, \
-         exclude, -, -",
-        "failed, for the large lane: large, large, large, large, large, large, large, -, -, large, large, -, -",
-        "indexed: indexed, indexed, indexed, indexed, indexed, indexed, indexed, -, -, indexed, indexed, -, -",
-        "suspect: suspect, suspect, suspect, suspect, suspect, suspect, suspect, -, -, suspect, suspect, -, -",
+         exclude, -, -, excluded",
+        "failed, for the large lane: large, large, large, large, large, large, large, -, -, large, large, -, -, large",
+        "indexed: indexed, indexed, indexed, indexed, indexed, indexed, indexed, -, -, indexed, indexed, -, -, indexed",
+        "suspect: suspect, suspect, suspect, suspect, suspect, suspect, suspect, -, -, suspect, suspect, -, -, suspect",
         "rejected: excluded, excluded, exclude, exclude, excluded, excluded, exclude, excluded, -, excluded, \
-         exclude, exclude, -",
-        "gone: deleted, deleted, delete, delete, deleted, deleted, delete, deleted, -, deleted, delete, -, delete",
-        "left: -, -, -, -, -, -, -, -, -, -, -, deleted, excluded",
-        "requeued: carry, carry, carry, carry, carry, carry, carry, carry, -, carry, carry, -, -",
-        "requeued by hand: carry, carry, carry, carry, carry, carry, carry, -, -, carry, carry, -, -",
-        "due: -, -, -, -, carry, -, -, -, -, -, -, -, -",
-        "held: retrying, retrying, -, -, retrying, retrying, retrying, -, -, retrying, -, -, -",
-        "unwritten: -, -, write indexed, write suspect, -, -, quarantined, -, -, -, -, -, -",
-        "put back: carry, carry, -, -, -, -, -, -, -, large, write indexed, -, -",
-        "lost: retrying, retrying, -, -, -, -, -, -, -, large, retrying, -, -",
+         exclude, exclude, -, excluded",
+        "gone: deleted, deleted, delete, delete, deleted, deleted, delete, deleted, -, deleted, delete, -, delete, deleted",
+        "left: -, -, -, -, -, -, -, -, -, -, -, deleted, excluded, -",
+        "requeued: carry, carry, carry, carry, carry, carry, carry, carry, -, carry, carry, -, -, carry",
+        "requeued by hand: carry, carry, carry, carry, carry, carry, carry, -, -, carry, carry, -, -, carry",
+        "due: -, -, -, -, carry, -, -, -, -, -, -, -, -, write suspect",
+        "held: retrying, retrying, -, -, retrying, retrying, retrying, -, -, retrying, -, -, -, -",
+        "unsent: retrying, retrying, -, -, -, -, -, -, -, retrying, retrying, -, -, -",
+        "unsent for good: quarantined, quarantined, -, -, -, -, -, -, -, quarantined, quarantined, -, -, -",
+        "unwritten: -, -, write indexed, write suspect, -, -, quarantined, -, -, -, -, -, -, -",
+        "put back: carry, carry, -, -, -, -, -, -, -, large, write indexed, -, -, -",
+        "lost: retrying, retrying, -, -, -, -, -, -, -, large, retrying, -, -, -",
         "touched: carry, carry, indexed, suspect, retrying, quarantined, quarantined, excluded, -, large, \
-         write indexed, delete, exclude",
+         write indexed, delete, exclude, retrying",
     ];
     for (found, expected) in table.iter().zip(expected) {
         assert_eq!(found, expected);

@@ -172,6 +172,13 @@ fn share_of(whole: u64, random: f64) -> u64 {
     u64::try_from(u128::from(whole) * u128::from(low) / u128::from(STEPS)).unwrap_or(whole)
 }
 
+/// How long a batch waits that the sink did not take, in ms, after so many tries; `None`: no more tries. Within a run, and
+/// short: while it waits, so does everything behind it. `random` is in `[0, 1)`.
+pub fn batch_delay_ms(tries: u32, random: f64) -> Option<u64> {
+    const BATCH: Retry = Retry { attempts: 4, floor_ms: 100, cap_ms: 2_000, max_crashes: 0 };
+    (tries < BATCH.attempts).then(|| delay_ms(tries, &BATCH, random))
+}
+
 /// Where a document goes that was in hand when the supervisor died, having done so `crashes_before` times while it was
 /// `alone`. Due at once, and alone; only a death while it was alone counts against it.
 pub fn supervisor_lost(crashes_before: u32, alone: bool, max_crashes: u32) -> Settle {
@@ -220,6 +227,15 @@ mod tests {
         assert!(matches!(settle(Kind::TimeWall, 4), Settle::Retry { .. }));
         assert_eq!(settle(Kind::TimeWall, 5), Settle::Quarantine { why: Why::GaveUp });
         assert_eq!(settle(Kind::SourceDenied, 5_000), Settle::Retry { next_attempt: None });
+    }
+
+    #[test]
+    fn a_batch_is_offered_four_times() {
+        let delays = |random| (1..=4).map(move |tries| batch_delay_ms(tries, random)).collect::<Vec<_>>();
+        assert_eq!(delays(0.0), [Some(100), Some(100), Some(100), None]);
+        let longest: Vec<_> = delays(0.999_999).into_iter().flatten().collect();
+        assert!(longest[0] < 200 && longest[1] < 400 && longest[2] < 800, "{longest:?}");
+        assert!(longest[0] > 190 && longest[1] > 390 && longest[2] > 790, "{longest:?}");
     }
 
     #[test]

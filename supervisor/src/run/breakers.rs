@@ -13,6 +13,7 @@ use crate::report::time;
 use crate::rules::breaker::{Breaker, Policy, Scope, Window};
 use crate::rules::fault::Fault;
 use crate::rules::kind::{Kind, Stage, State};
+use crate::sink::embedded;
 use crate::source::fetch;
 use shared::{DocumentId, Identity};
 use std::collections::{HashMap, HashSet};
@@ -438,6 +439,13 @@ fn folder_of(record: &Record) -> Vec<u8> {
 /// Whether the breaker of the source of this name is among the open ones.
 pub(super) fn is_open(open: &[(Scope, String, Breaker)], source: &str) -> bool {
     open.iter().any(|(scope, name, _)| *scope == Scope::Source && name == source)
+}
+
+/// The sink's breaker, if it is among these.
+pub(super) fn of_sink(open: Vec<(Scope, String, Breaker)>) -> Option<Breaker> {
+    open.into_iter()
+        .find(|(scope, name, _)| *scope == Scope::Sink && name == embedded::NAME)
+        .map(|(_, _, breaker)| breaker)
 }
 
 /// When the next probe of one of these breakers is due.

@@ -303,9 +303,12 @@ impl Connector<'_> {
             return Ok(());
         }
         match &record.task {
+            // While the sink is down it is not asked: what is on its way out stays there.
+            Some(Task::Delete | Task::Exclude) if self.desk.sink.down().is_some() => Ok(()),
             Some(Task::Delete | Task::Exclude) => self.desk.leave(&record).await,
             Some(Task::Write { .. }) => {
-                let hash = record.in_sink.as_ref().map(|in_sink| in_sink.text);
+                let unsent = record.unsent.as_ref().map(|unsent| &unsent.in_sink);
+                let hash = unsent.or(record.in_sink.as_ref()).map(|in_sink| in_sink.text);
                 let text = self.kept_text(hash).await?;
                 self.desk.write_again(&record, text).await
             }
@@ -367,6 +370,14 @@ impl Connector<'_> {
         let sources = work.sources.clone();
         let gone = work.gone;
         let pending = self.desk.readers.with(move |reader| reader.due(&sources, 0, gone, TAKEN)).await?;
+        if self.desk.sink.down().is_some() {
+            self.desk.probe_sink().await?;
+        }
+        if self.release_unsent(work).await? {
+            return Ok(More::Found);
+        }
+        let stays = |due: &Due| due.record.is_leaving() && self.desk.sink.down().is_some();
+        let pending: Vec<_> = pending.into_iter().filter(|due| !stays(due)).collect();
         let is_large = |record: &Record| retry::lane(record, self.desk.rules()) == Lane::Large;
         if let Some(first) = pending.iter().find(|due| !due.record.alone && !is_large(&due.record)) {
             work.look_again((first.record.id, first.record.revision))?;
@@ -384,13 +395,42 @@ impl Connector<'_> {
         Ok(More::Nothing)
     }
 
+    /// The sink's breaker has closed: what waits for it is due. Gives whether something is.
+    async fn release_unsent(&self, work: &mut Work) -> Result<bool, RunError> {
+        let closings = self.desk.sink.closings();
+        if work.closings == closings || self.desk.sink.down().is_some() {
+            return Ok(false);
+        }
+        let source = self.source.id;
+        let unsent = self.desk.readers.with(move |reader| reader.unsent(Some(source), usize::MAX)).await?;
+        work.closings = closings;
+        self.due(work, &unsent).await?;
+        Ok(!unsent.is_empty())
+    }
+
+    /// Texts that their sink has not taken yet are to be offered again.
+    async fn due(&self, work: &mut Work, unsent: &[(DocumentId, u64)]) -> Result<(), RunError> {
+        for batch in unsent.chunks(TAKEN) {
+            let due = |(doc, revision): &(_, _)| self.desk.event(*doc, Some(*revision), Change::Due);
+            self.desk.record(batch.iter().map(due).collect()).await?;
+        }
+        work.stale = true;
+        Ok(())
+    }
+
     /// What is not new, kind by kind; gives whether there was some. `large`: what is pending and needs the large lane.
     async fn old(&mut self, work: &mut Work, mut large: Vec<Record>) -> Result<bool, RunError> {
         if !std::mem::replace(&mut work.fallen_due, true) && fall_due(&self.desk, self.source.id).await? > 0 {
             work.stale = true;
             return Ok(true);
         }
-        let retries = self.retries(work).await?;
+        let (unsent, retries): (Vec<_>, Vec<_>) =
+            self.retries(work).await?.into_iter().partition(|record| record.unsent.is_some());
+        if !unsent.is_empty() {
+            let unsent: Vec<_> = unsent.iter().map(|record| (record.id, record.revision)).collect();
+            self.due(work, &unsent).await?;
+            return Ok(true);
+        }
         for record in retries {
             if retry::lane(&record, self.desk.rules()) == Lane::Large {
                 large.push(record);
@@ -478,6 +518,8 @@ struct Work {
     fallen_due: bool,
     /// Whether it is the turn of what is gone.
     gone: bool,
+    /// The closings of the sink's breaker of which what waits for it has been told.
+    closings: u64,
     /// The first document that was pending when nothing was under way any more, and how often it was.
     standing: Option<((DocumentId, u64), u32)>,
 }
@@ -503,6 +545,7 @@ impl Work {
             picked: Picked::default(),
             fallen_due: false,
             gone: false,
+            closings: 0,
             standing: None,
         }
     }

@@ -6,6 +6,8 @@ use super::Orders;
 use super::RunError;
 use super::alerts::Alerts;
 use super::breakers::Breakers;
+use super::delivery;
+use super::delivery::SinkState;
 use super::falling_due;
 use super::readers::Readers;
 use super::writer::{InHand, Message, Work};
@@ -51,6 +53,7 @@ pub struct Desk {
     pub began: Arc<AtomicI64>,
     pub breakers: Arc<Breakers>,
     pub alerts: Alerts,
+    pub sink: Arc<SinkState>,
 }
 
 /// A document that is being carried, for people.
@@ -118,7 +121,8 @@ impl Desk {
         match record.state {
             State::Pending => matches!(record.task, Some(Task::Carry | Task::Large)),
             State::Retrying => {
-                record.kind != Some(Kind::ExtractorBroken)
+                record.unsent.is_none()
+                    && record.kind != Some(Kind::ExtractorBroken)
                     && retry::is_due(record, self.began(), now(), self.rules().longest_wait_ms())
             }
             _ => false,
@@ -290,26 +294,20 @@ impl Desk {
     }
 
     /// What the sink should hold goes there again, from its kept text. Where that is lost, the document is carried again.
-    pub async fn write_again(&self, record: &Record, texts: Option<String>) -> Result<(), RunError> {
-        let (Some(in_sink), Some(text)) = (&record.in_sink, texts) else {
-            let event = self.event(record.id, Some(record.revision), Change::Requeued);
-            self.record(vec![event]).await?;
-            return Ok(());
-        };
-        let state = match record.task {
-            Some(Task::Write { state }) => state,
-            _ => in_sink.state,
-        };
-        let fault = record.fault().filter(|_| state == State::Suspect).map(Box::new);
-        let title = record.evidence.as_ref().and_then(|e| e.metadata.as_ref()).and_then(|m| m.title.clone());
-        let entry = Entry { id: record.id, title, path: record.identity.shown(), state, text: text.into() };
-        let change = Change::Written {
-            state,
-            facts: Box::default(),
-            in_sink: InSink { state, ..in_sink.clone() },
-            fault,
-        };
-        self.send(record, change, Some(entry), None).await
+    pub async fn write_again(&self, record: &Record, text: Option<String>) -> Result<(), RunError> {
+        match text.and_then(|text| delivery::again(record, text)) {
+            Some((change, entry)) => self.send(record, change, Some(entry), None).await,
+            None => {
+                let event = self.event(record.id, Some(record.revision), Change::Requeued);
+                self.record(vec![event]).await.map(drop)
+            }
+        }
+    }
+
+    /// Lets the sink's breaker, where it is open, have one text tried now.
+    pub async fn probe_sink(&self) -> Result<(), RunError> {
+        self.writer.send(Message::Probe).await.map_err(|_| RunError::Ended)?;
+        self.flush().await
     }
 
     async fn send(

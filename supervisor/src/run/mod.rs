@@ -8,6 +8,7 @@ pub mod alerts;
 pub mod breakers;
 pub mod connector;
 pub mod control;
+mod delivery;
 pub mod desk;
 mod falling_due;
 mod machine;
@@ -41,6 +42,7 @@ use crate::source::folder::ListingError;
 use alerts::{Alerts, Topic};
 use breakers::Breakers;
 use connector::Connector;
+use delivery::{Delivery, SinkState};
 use desk::{Desk, Shown, now};
 use shared::{DocumentId, Layer};
 use std::collections::HashMap;
@@ -228,8 +230,17 @@ impl Session {
         let pool = Pool::start(&plan.settings.cage, slots).await?;
         let (outbox, inbox) = mpsc::channel::<Message>(256);
         let in_hand = InHand::default();
-        let writer =
-            tokio::spawn(writer::run(store, ledger.clone(), readers.clone(), inbox, in_hand.clone()));
+        let sink = Arc::new(SinkState::default());
+        let open = readers.with(|reader| reader.breakers()).await?;
+        let delivery = Delivery::new(
+            Arc::new(plan.settings.clone()),
+            ledger.clone(),
+            alerts.clone(),
+            sink.clone(),
+            breakers::of_sink(open),
+        );
+        let writing = writer::run(store, ledger.clone(), readers.clone(), inbox, in_hand.clone(), delivery);
+        let writer = tokio::spawn(writing);
         let shown = Arc::new(Mutex::new(HashMap::new()));
         let window = Window {
             readers: readers.clone(),
@@ -263,6 +274,7 @@ impl Session {
             began: Arc::new(AtomicI64::new(now())),
             breakers: Arc::new(Breakers::new(plan.settings.breakers.source)),
             alerts: alerts.clone(),
+            sink,
         };
         Ok(Session { desk, writer, window, width: 4 * slots })
     }
@@ -317,6 +329,10 @@ impl Session {
         sources: Vec<Arc<crate::ledger::SourceRow>>,
         told: &mut Told,
     ) -> Result<(), RunError> {
+        if self.desk.sink.down().is_some() {
+            self.desk.probe_sink().await?;
+            self.is_sink_up()?;
+        }
         for source in &sources {
             if orders.is_stopped() {
                 return Ok(());
@@ -326,7 +342,11 @@ impl Session {
         if plan.until_settled {
             self.until_settled(plan, orders, &sources, told).await?;
         }
-        Ok(())
+        if orders.is_stopped() { Ok(()) } else { self.is_sink_up() }
+    }
+
+    fn is_sink_up(&self) -> Result<(), RunError> {
+        self.desk.sink.down().map_or(Ok(()), |why| Err(RunError::SinkDown { why }))
     }
 
     /// Waits for what is due later, and carries it, until there is no such thing any more.
@@ -365,7 +385,8 @@ impl Session {
         let names: Vec<_> = waits.iter().map(|source| source.name.clone()).collect();
         let ids: Vec<_> = goes.iter().map(|source| source.id).collect();
         let due = self.desk.readers.with(move |reader| reader.next_due(&ids)).await?;
-        Ok(due.into_iter().chain(breakers::next_probe(&open, &names)).min())
+        let sink = breakers::of_sink(open.clone()).map(|breaker| breaker.next_probe);
+        Ok(due.into_iter().chain(breakers::next_probe(&open, &names)).chain(sink).min())
     }
 
     /// By the wall clock, which may jump: a wait that it makes longer than any is over.
@@ -419,7 +440,6 @@ impl Session {
 /// How long is slept at most before the wall clock is looked at again.
 const LOOK_AT_THE_CLOCK: Duration = Duration::from_secs(5);
 
-/// Whether there is a large lane; says so where there is none for want of memory.
 /// How many children at a time; an error where so many cannot be carried.
 fn slots(settings: &Settings, machine: &Machine) -> Result<usize, RunError> {
     let slots = settings.children.unwrap_or_else(|| machine.children(settings.limits.memory));
@@ -430,6 +450,7 @@ fn slots(settings: &Settings, machine: &Machine) -> Result<usize, RunError> {
     Ok(slots)
 }
 
+/// Whether there is a large lane; says so where there is none for want of memory.
 fn large_lane(settings: &Settings, machine: Machine, alerts: &Alerts) -> bool {
     if settings.large == settings.limits {
         return false;
@@ -479,6 +500,10 @@ pub enum RunError {
     Listing(ListingError),
     /// A command that the settings name.
     Extractor(Missing),
+    /// The sink's breaker is open, at the start of a run or at its end.
+    SinkDown {
+        why: String,
+    },
     /// Our own folder for members.
     Spool {
         path: PathBuf,
@@ -558,6 +583,9 @@ impl std::fmt::Display for RunError {
             RunError::Pool(_) => write!(f, "no document can be isolated here"),
             RunError::Listing(_) => write!(f, "the source cannot be listed"),
             RunError::Extractor(_) => write!(f, "an extractor that the settings name cannot be used"),
+            RunError::SinkDown { why } => {
+                write!(f, "the {} index is down: {why}", crate::sink::embedded::NAME)
+            }
             RunError::Spool { path, .. } => write!(f, "cannot spool members in {}", path.display()),
             RunError::Descriptors { have, needed, children } => write!(
                 f,
@@ -594,6 +622,7 @@ impl std::error::Error for RunError {
             RunError::Listing(error) => Some(error),
             RunError::Spool { source, .. } => Some(source),
             RunError::Descriptors { .. }
+            | RunError::SinkDown { .. }
             | RunError::NoProgress { .. }
             | RunError::Deadline { .. }
             | RunError::Stalled { .. }

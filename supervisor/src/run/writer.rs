@@ -2,14 +2,17 @@
 //!
 //! A batch goes: kept texts (synced), index (committed), ledger (synced). Dying between any two of these loses nothing: what the
 //! ledger does not call written is written again, under the same id. Before a batch it looks up whether a document has moved on,
-//! and leaves out what has; what is overtaken while the index commits is put right behind it.
+//! and leaves out what has; what is overtaken while the index commits is put right behind it. Where the index cannot be written
+//! to, what follows is [`super::delivery`]'s.
 
+use super::delivery::{self, Delivery};
 use super::readers::Readers;
 use super::{RunError, desk};
 use crate::fault_point::{self, Point};
 use crate::ledger::{Applied, Change, Durability, Event, LedgerHandle, Record, Settle};
 use crate::rules::fault::Fault;
 use crate::rules::kind::{Kind, Stage, Why};
+use crate::rules::retry;
 use crate::sink::embedded::Embedded;
 use crate::sink::texts::Texts;
 use crate::sink::{Batch, Entry, NotTaken, SinkError};
@@ -32,6 +35,8 @@ const BATCH_BYTES: usize = 64 << 20;
 pub enum Message {
     /// One document.
     Work(Box<Work>),
+    /// Where the sink's breaker is open, one document is to be offered to it now.
+    Probe,
     /// Everything so far is to be committed at once; then this is answered.
     Flush(oneshot::Sender<()>),
 }
@@ -63,14 +68,15 @@ pub struct Store {
 pub type InHand = Arc<Mutex<HashSet<DocumentId>>>;
 
 /// Runs until every sender is gone.
-pub async fn run(
+pub(super) async fn run(
     store: Store,
     ledger: LedgerHandle,
     readers: Arc<Readers>,
     mut inbox: mpsc::Receiver<Message>,
     in_hand: InHand,
+    delivery: Delivery,
 ) -> Result<(), RunError> {
-    let writer = Writer { store: Arc::new(Mutex::new(store)), ledger, readers, in_hand };
+    let mut writer = Writer { store: Arc::new(Mutex::new(store)), ledger, readers, in_hand, delivery };
     loop {
         let (batch, end) = gather(&mut inbox).await;
         if !batch.is_empty() {
@@ -78,6 +84,7 @@ pub async fn run(
         }
         match end {
             End::Full => {}
+            End::Probe => writer.probe().await?,
             End::Flush(answer) => drop(answer.send(())),
             End::Closed => return Ok(()),
         }
@@ -87,6 +94,7 @@ pub async fn run(
 /// Why a batch is as large as it is.
 enum End {
     Full,
+    Probe,
     Flush(oneshot::Sender<()>),
     Closed,
 }
@@ -106,6 +114,7 @@ async fn gather(inbox: &mut mpsc::Receiver<Message>) -> (Vec<Work>, End) {
         };
         match message {
             None => return (batch, End::Closed),
+            Some(Message::Probe) => return (batch, End::Probe),
             Some(Message::Flush(answer)) => return (batch, End::Flush(answer)),
             Some(Message::Work(work)) => {
                 bytes += work.entry.as_ref().map_or(0, |entry| entry.text.len());
@@ -124,18 +133,24 @@ struct Writer {
     ledger: LedgerHandle,
     readers: Arc<Readers>,
     in_hand: InHand,
+    delivery: Delivery,
 }
 
+/// A document whose text the sink refuses, by its id.
+type Refused = HashMap<DocumentId, NotTaken>;
+
 impl Writer {
-    async fn commit(&self, batch: Vec<Work>) -> Result<(), RunError> {
+    async fn commit(&mut self, batch: Vec<Work>) -> Result<(), RunError> {
         let documents: Vec<_> = batch.iter().map(|work| work.doc).collect();
-        let batch = self.current(batch).await?;
-        let (work, refused) = self.to_sink(batch).await?;
-        let before = self.texts_before(&work).await?;
-        let events = work.into_iter().map(|work| event(work, &refused)).collect::<Vec<_>>();
-        let applied = self.ledger.append(events, Durability::Synced).await?;
-        self.put_right(applied).await?;
-        self.forget(before).await?;
+        let (work, attempts) = self.current(batch).await?;
+        let work = self.keep(work).await?;
+        if self.delivery.probe_is_due() {
+            self.probe().await?;
+        }
+        match self.delivery.held() {
+            Some(fault) => self.unsent(work, &attempts, &fault, false).await?,
+            None => self.deliver(work, &attempts).await?,
+        }
         let mut in_hand = self.in_hand.lock().unwrap_or_else(PoisonError::into_inner);
         for document in documents {
             in_hand.remove(&document);
@@ -143,34 +158,147 @@ impl Writer {
         Ok(())
     }
 
-    /// Leaves out what has moved on.
-    async fn current(&self, batch: Vec<Work>) -> Result<Vec<Work>, RunError> {
+    /// Leaves out what has moved on; the attempts made at the rest.
+    async fn current(&self, batch: Vec<Work>) -> Result<(Vec<Work>, HashMap<DocumentId, u32>), RunError> {
         let ids: Vec<_> = batch.iter().map(|work| work.doc).collect();
-        let revisions = self
+        let known = self
             .readers
             .with(move |reader| {
-                let mut revisions = HashMap::new();
+                let mut known = HashMap::new();
                 for id in ids {
                     if let Some(record) = reader.record(id)? {
-                        revisions.insert(id, record.revision);
+                        known.insert(id, (record.revision, record.attempts));
                     }
                 }
-                Ok(revisions)
+                Ok(known)
             })
             .await?;
-        Ok(batch.into_iter().filter(|work| revisions.get(&work.doc) == Some(&work.revision)).collect())
+        let is_current =
+            |work: &Work| known.get(&work.doc).is_some_and(|(revision, _)| *revision == work.revision);
+        let batch = batch.into_iter().filter(is_current).collect();
+        Ok((batch, known.into_iter().map(|(id, (_, attempts))| (id, attempts)).collect()))
     }
 
-    /// Makes it true in the sink: kept texts first, then the index.
-    async fn to_sink(&self, work: Vec<Work>) -> Result<(Vec<Work>, HashMap<DocumentId, NotTaken>), RunError> {
+    /// Keeps the texts, whatever becomes of the sink.
+    async fn keep(&self, work: Vec<Work>) -> Result<Vec<Work>, RunError> {
+        self.with_store(move |store| {
+            let text = |work: &Work| Some((work.keep?, work.entry.as_ref()?.text.clone()));
+            let texts: Vec<_> = work.iter().filter_map(text).collect();
+            let texts: Vec<_> = texts.iter().map(|(hash, text)| (*hash, &**text)).collect();
+            store.texts.keep(&texts)?;
+            Ok(work)
+        })
+        .await
+    }
+
+    /// Makes it true in the sink, then says so in the ledger.
+    async fn deliver(
+        &mut self,
+        mut work: Vec<Work>,
+        attempts: &HashMap<DocumentId, u32>,
+    ) -> Result<(), RunError> {
+        if work.is_empty() {
+            return Ok(());
+        }
+        let mut tries = 0;
+        let refused = loop {
+            let (offered, outcome) = self.offer(work).await?;
+            (work, tries) = (offered, tries + 1);
+            let error = match outcome {
+                Ok(refused) => break refused,
+                Err(error) => error,
+            };
+            tracing::warn!(why = error.line(), tries, "the index did not take a batch");
+            let Some(delay) = retry::batch_delay_ms(tries, desk::random()) else {
+                let fault = self.delivery.refused(&error);
+                self.delivery.not_taken(&work, &fault).await?;
+                return self.unsent(work, attempts, &fault, true).await;
+            };
+            tokio::time::sleep(Duration::from_millis(delay)).await;
+        };
+        self.delivery.taken(work.len());
+        let before = self.texts_before(&work).await?;
+        let events = work.into_iter().map(|work| event(work, &refused)).collect::<Vec<_>>();
+        let applied = self.ledger.append(events, Durability::Synced).await?;
+        self.put_right(applied).await?;
+        self.forget(before).await
+    }
+
+    /// Offers a batch to the sink, once. The batch is given back; an error that is not the sink's own ends the run.
+    async fn offer(&self, work: Vec<Work>) -> Result<(Vec<Work>, Result<Refused, SinkError>), RunError> {
         let done = self
-            .with_store(move |store| {
-                let refused = into_store(store, &work)?;
-                Ok((work, refused))
+            .with_store(move |store| match into_index(store, &work) {
+                Err(error) if !error.is_outage() => Err(error),
+                outcome => Ok((work, outcome)),
             })
             .await?;
-        fault_point::reach(Point::BetweenIndexAndLedger);
+        if done.1.is_ok() {
+            fault_point::reach(Point::BetweenIndexAndLedger);
+        }
         Ok(done)
+    }
+
+    /// What has not gone into the sink is recorded with all that is needed to write it later.
+    async fn unsent(
+        &self,
+        work: Vec<Work>,
+        attempts: &HashMap<DocumentId, u32>,
+        fault: &Fault,
+        attempted: bool,
+    ) -> Result<(), RunError> {
+        let events = self.delivery.unsent(work, attempts, fault, attempted);
+        if !events.is_empty() {
+            self.ledger.append(events, Durability::Synced).await?;
+        }
+        Ok(())
+    }
+
+    /// Offers one of the documents that wait, or nothing where none does; what the sink says closes its breaker, or keeps it open.
+    async fn probe(&mut self) -> Result<(), RunError> {
+        if self.delivery.held().is_none() {
+            return Ok(());
+        }
+        let waiting = self.readers.with(|reader| reader.unsent(None, 1)).await?;
+        let due = waiting.into_iter().map(|(doc, revision)| Event {
+            doc,
+            expects: Some(revision),
+            at: desk::now(),
+            change: Change::Due,
+        });
+        let due = self.ledger.append(due.collect(), Durability::Journal).await?;
+        let mut work = Vec::new();
+        for applied in due {
+            let Applied::Changed(record) = applied else { continue };
+            work.extend(self.waiting(*record).await?);
+        }
+        let (work, outcome) = self.offer(work).await?;
+        self.delivery.probed(outcome.as_ref().err()).await?;
+        match outcome {
+            Ok(refused) => {
+                let events: Vec<_> = work.into_iter().map(|work| event(work, &refused)).collect();
+                let applied = self.ledger.append(events, Durability::Synced).await?;
+                self.put_right(applied).await
+            }
+            Err(error) => {
+                let fault = self.delivery.refused(&error);
+                self.unsent(work, &HashMap::new(), &fault, false).await
+            }
+        }
+    }
+
+    /// The work that a waiting document still is; `None` where its text is lost.
+    async fn waiting(&self, record: Record) -> Result<Option<Work>, RunError> {
+        let Some(hash) = record.unsent.as_ref().map(|unsent| unsent.in_sink.text) else { return Ok(None) };
+        let text = self.with_store(move |store| store.texts.get(hash)).await?;
+        let again = text.and_then(|text| delivery::again(&record, text));
+        Ok(again.map(|(change, entry)| Work {
+            doc: record.id,
+            revision: record.revision,
+            change,
+            entry: Some(entry),
+            keep: None,
+            room: None,
+        }))
     }
 
     /// Works on the stores, on a thread that may block.
@@ -244,19 +372,14 @@ impl Writer {
     }
 }
 
-fn into_store(store: &mut Store, work: &[Work]) -> Result<HashMap<DocumentId, NotTaken>, SinkError> {
-    let mut kept = Vec::new();
+fn into_index(store: &mut Store, work: &[Work]) -> Result<Refused, SinkError> {
     let mut batch = Batch::default();
     for work in work {
         match &work.entry {
             None => batch.removals.push(work.doc),
-            Some(entry) => {
-                kept.extend(work.keep.map(|hash| (hash, &*entry.text)));
-                batch.writes.push(entry.clone());
-            }
+            Some(entry) => batch.writes.push(entry.clone()),
         }
     }
-    store.texts.keep(&kept)?;
     fault_point::reach(Point::BeforeIndexCommit);
     let refused = store.index.commit(&batch)?;
     Ok(refused.into_iter().map(|refused| (refused.id, refused)).collect())

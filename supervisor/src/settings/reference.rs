@@ -129,11 +129,7 @@ pub fn reference() -> &'static [(&'static str, &'static str, &'static str)] {
             "0.8",
             "the share of them with one fingerprint at which the extractor is not used",
         ),
-        (
-            "breaker.sink.window",
-            "50",
-            "a sink's last writes that are looked at; 0: no breaker. The embedded index has none: where it fails, the run stops",
-        ),
+        ("breaker.sink.window", "50", "a sink's last writes that are looked at; 0: no breaker"),
         ("breaker.sink.share", "0.8", "the share of failures among them at which nothing is written"),
         (
             "alert.command",

@@ -580,6 +580,7 @@ mod tests {
         assert_eq!(found(state.path(), "new"), [id(1)]);
         index.commit(&Batch { writes: vec![], removals: vec![id(2), id(9)] }).unwrap();
         assert_eq!(index.count().unwrap(), 1);
+        index.is_known().unwrap();
         drop(index);
         let (index, new) = Embedded::open(state.path()).unwrap();
         assert!(!new);

@@ -60,6 +60,24 @@ impl SinkError {
     }
 }
 
+impl SinkError {
+    /// Whether the sink is out of reach for now. A full disk, and texts that cannot be kept, concern our own state folder.
+    pub(crate) fn is_outage(&self) -> bool {
+        match self {
+            SinkError::Index { .. } | SinkError::Io { .. } => true,
+            SinkError::Full { .. } | SinkError::Texts { .. } => false,
+        }
+    }
+
+    /// The error with what is behind it, in one line.
+    pub(crate) fn line(&self) -> String {
+        match std::error::Error::source(self) {
+            Some(source) => format!("{self}: {source}"),
+            None => self.to_string(),
+        }
+    }
+}
+
 /// No space, or no more of it for this user.
 pub(crate) fn is_full(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)

@@ -133,6 +133,13 @@ pub(super) fn in_sink(bytes: &[u8], state: State) -> InSink {
     }
 }
 
+/// Its text, which its sink does not take.
+pub(super) fn unsent(settle: Settle, attempted: bool) -> Change {
+    let Change::Written { facts, in_sink, fault: of, .. } = written(b"v1", State::Indexed) else { panic!() };
+    let fault = Box::new(Fault::new(Stage::Write, Kind::SinkUnavailable, "it is down"));
+    Change::Unsent { fault, settle, unsent: Box::new(Unsent { facts, in_sink, fault: of }), attempted }
+}
+
 pub(super) fn written(bytes: &[u8], state: State) -> Change {
     let facts = Facts {
         sha256: Some(ContentHash::of(bytes)),

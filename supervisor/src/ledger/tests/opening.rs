@@ -144,7 +144,7 @@ fn a_newer_schema_is_refused_and_left_alone() {
     let db = Connection::open(folder.database()).unwrap();
     db.pragma_update(None, "user_version", 99).unwrap();
     drop(db);
-    let newer = |error| matches!(error, LedgerError::Newer { found: 99, known: 2, .. });
+    let newer = |error| matches!(error, LedgerError::Newer { found: 99, known: 3, .. });
     assert!(newer(Ledger::open(&folder.state()).unwrap_err()));
     assert!(newer(Reader::open(&folder.state()).unwrap_err()));
     let db = Connection::open(folder.database()).unwrap();

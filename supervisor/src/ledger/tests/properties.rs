@@ -61,6 +61,7 @@ fn change() -> impl Strategy<Value = Change> {
         1 => Just(Change::Due),
         2 => any::<bool>().prop_map(move |attempted| Change::Held { fault: Box::new(Fault::new(Stage::Fetch, Kind::SourceDenied, "no")), attempted }),
         1 => Just(Change::Unwritten),
+        3 => (settle.clone(), any::<bool>()).prop_map(|(settle, attempted)| unsent(settle, attempted)),
         1 => Just(Change::PutBack),
         1 => Just(Change::Ready),
         2 => (any::<bool>(), settle).prop_map(|(alone, settle)| Change::Lost { stage: Stage::Extract, alone, settle }),
@@ -132,6 +133,8 @@ proptest! {
                 prop_assert_eq!(record.revision, revision + 1);
                 prop_assert_eq!(record.state == State::Pending, record.task.is_some());
                 prop_assert!(record.large.is_none() || !record.alone);
+                let to_write = matches!(record.task, Some(Task::Write { .. }));
+                prop_assert!(record.unsent.is_none() || record.state == State::Retrying || to_write);
                 prop_assert!(record.task != Some(Task::Large) || record.large.is_some());
                 known.insert(doc, (**record).clone());
                 // What befalls a container befalls all below it.

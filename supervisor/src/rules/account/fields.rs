@@ -11,6 +11,9 @@ pub(super) fn queue(new: &mut Record, task: Task) {
     if task != Task::Large {
         new.large = None;
     }
+    if !matches!(task, Task::Write { .. }) {
+        new.unsent = None;
+    }
     rest(new, State::Pending);
     new.task = Some(task);
 }
@@ -21,6 +24,7 @@ pub(super) fn rest(new: &mut Record, state: State) {
         new.rested = None;
         new.large = None;
         new.tried = 0;
+        new.unsent = None;
     }
     new.state = state;
     new.task = None;
