@@ -6,10 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub mod caged;
+pub mod external;
 pub mod faults;
 pub mod fuse;
 pub mod manifest;
 pub mod million;
+pub mod nobody;
+pub mod questions;
+pub mod scripts;
 pub mod sys;
 pub mod zip;
 

@@ -1,17 +1,13 @@
 //! The pool against the real worker: each way to misbehave has its name, and nothing is left behind.
 
-use shared::{Answer, Format, Layer, Layers, Work};
+use shared::{Answer, Layer, Layers};
 use std::path::PathBuf;
 use std::time::Duration;
 use supervisor::doctor::LayerState;
-use supervisor::pool::{Ending, Flow, Job, JobLimits, Lease, Outcome, Pool, Receiver};
-use supervisor::rules::fault::Fault;
+use supervisor::pool::{Ending, Flow, Lease, Outcome, Pool, Receiver};
 use supervisor::rules::kind::Kind;
 use supervisor::settings::Cage;
-use supervisor::source::fetch::sealed;
-
-const LIMITS: JobLimits =
-    JobLimits { wall_ms: 20_000, stalled_ms: 1500, cpu_ms: 1000, memory: 96 << 20, output: 4 << 20 };
+use tests::caged::{LIMITS, block, fault, fault_job};
 
 fn cage() -> Cage {
     Cage {
@@ -44,30 +40,10 @@ impl Receiver for Kept {
     }
 }
 
-fn job(lines: &str, limits: JobLimits) -> Job {
-    let bytes = format!("#!lazaret-fault 1\n{lines}\n");
-    Job {
-        document: sealed(bytes.as_bytes()).unwrap().into(),
-        size: bytes.len() as u64,
-        format: Format::Fault,
-        work: Work::Extract,
-        name: b"fault".to_vec(),
-        passwords: Vec::new(),
-        limits,
-    }
-}
-
 async fn carry(lease: &mut Lease, lines: &str) -> (Ending, Kept) {
     let mut kept = Kept::default();
-    let ending = lease.run(job(lines, LIMITS), &mut kept).await;
+    let ending = lease.run(fault_job(lines, LIMITS), &mut kept).await;
     (ending, kept)
-}
-
-fn fault(ending: Ending) -> Fault {
-    match ending.outcome {
-        Outcome::Failed(fault) => fault,
-        other => panic!("no fault: {other:?}"),
-    }
 }
 
 fn kind(ending: &Ending) -> String {
@@ -78,16 +54,6 @@ fn kind(ending: &Ending) -> String {
         }
         Outcome::Stopped => "stopped".to_owned(),
     }
-}
-
-/// Starts a runtime by hand: no test may outlive its pool.
-fn block<F: Future>(future: F) -> F::Output {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(future)
 }
 
 const ACTS: &[(&str, &str)] = &[
@@ -213,7 +179,7 @@ fn a_killed_zygote_costs_one_document() {
         let zygote = lease.zygote_pid().unwrap();
         let mut kept =
             Kept { on_text: Some(Box::new(move || send(zygote, libc::SIGKILL))), ..Kept::default() };
-        let ending = lease.run(job("stall", LIMITS), &mut kept).await;
+        let ending = lease.run(fault_job("stall", LIMITS), &mut kept).await;
         assert_eq!(fault(ending).kind, Kind::WorkerLost);
         let (next, kept) = carry(&mut lease, "text next").await;
         assert_eq!(kind(&next), "ended");
@@ -236,7 +202,7 @@ fn signals_from_outside_are_told_from_the_document_s_own() {
             let act = move || watched.in_flight().iter().for_each(|child| send(child.pid, signal));
             let mut kept = Kept { on_text: Some(Box::new(act)), ..Kept::default() };
             // The sign of life of `stall` is when it is known to be at work.
-            let ending = lease.run(job("stall", LIMITS), &mut kept).await;
+            let ending = lease.run(fault_job("stall", LIMITS), &mut kept).await;
             assert_eq!(fault(ending).kind, expected);
         }
     });
@@ -249,7 +215,7 @@ fn the_receiver_stops_a_child() {
         let mut lease = pool.lend().await;
         let zygote = lease.zygote_pid();
         let mut kept = Kept { stop_after: Some(3), ..Kept::default() };
-        let ending = lease.run(job("member-flood", LIMITS), &mut kept).await;
+        let ending = lease.run(fault_job("member-flood", LIMITS), &mut kept).await;
         assert_eq!(kind(&ending), "stopped");
         assert_eq!(kept.answers, 3);
         assert_eq!(lease.zygote_pid(), zygote, "it costs no zygote");
@@ -263,7 +229,7 @@ fn a_dropped_run_kills_its_child() {
         let pool = Pool::start(&cage(), 1).await.unwrap();
         let mut lease = pool.lend().await;
         let mut kept = Kept::default();
-        let run = lease.run(job("stall", LIMITS), &mut kept);
+        let run = lease.run(fault_job("stall", LIMITS), &mut kept);
         assert!(tokio::time::timeout(Duration::from_millis(300), run).await.is_err());
         assert_eq!(kind(&carry(&mut lease, "text a").await.0), "ended");
     });
