@@ -3,8 +3,8 @@
 //! Why it is killed is recorded before it is killed. Its end is told by the pidfd alone: an open pipe says nothing.
 
 use super::conversation::{Conversation, DRAIN_MAX, Halt};
-use super::spawner::{self, Dying};
-use super::zygote::{Zygote, is_ready, watched};
+use super::process::{Process, is_ready, readable};
+use super::zygote::Zygote;
 use super::{JobLimits, Receiver, machine};
 use crate::rules::classify::{Call, Intent};
 use crate::sys::{self, Reaped};
@@ -25,8 +25,7 @@ const SAMPLES: u32 = 16;
 /// A child. Killed and buried when dropped before it was reaped.
 #[derive(Debug)]
 pub(super) struct Child {
-    pub(super) pid: i32,
-    pidfd: Option<AsyncFd<OwnedFd>>,
+    pub(super) process: Process,
     pipe: Option<AsyncFd<OwnedFd>>,
     pub(super) intent: Option<Intent>,
     pub(super) stopped: bool,
@@ -53,8 +52,8 @@ impl Child {
     /// Takes over a child that runs: its pidfd and the reading end of its pipe.
     pub(super) fn new(pidfd: OwnedFd, pipe: OwnedFd) -> io::Result<Self> {
         let pid = machine::pid_of(pidfd.as_raw_fd()).unwrap_or(-1);
-        let mut child = Child { pid, pidfd: None, pipe: None, intent: None, stopped: false };
-        child.pidfd = Some(watched(pidfd)?);
+        let process = Process::new(pid, pidfd)?;
+        let mut child = Child { process, pipe: None, intent: None, stopped: false };
         child.pipe = Some(sys::watch(pipe).map_err(|(_pipe, error)| error)?);
         Ok(child)
     }
@@ -67,7 +66,7 @@ impl Child {
         limits: JobLimits,
         started: Instant,
     ) -> io::Result<Gone> {
-        let mut clocks = Clocks::new(self.pid, limits, started);
+        let mut clocks = Clocks::new(self.process.pid, limits, started);
         let mut timer = std::pin::pin!(sleep_until(clocks.next(None)));
         let mut killed: Option<Instant> = None;
         loop {
@@ -85,7 +84,7 @@ impl Child {
                         self.intent = clocks.judge(now);
                     }
                     if self.intent.is_some() || self.stopped {
-                        self.kill();
+                        self.process.kill();
                         killed = Some(now);
                     }
                 }
@@ -95,26 +94,18 @@ impl Child {
             timer.as_mut().reset(clocks.next(killed));
         }
         self.drain(talk);
-        self.reap().map(Gone::Reaped)
+        self.process.reap().map(Gone::Reaped)
     }
 
     /// Waits for the next thing to look at. Once the child is killed only its end counts, and the grace.
     async fn wake(&self, zygote: &Zygote, timer: std::pin::Pin<&mut Sleep>, alive: bool) -> io::Result<Woke> {
-        let pidfd = self.pidfd.as_ref().expect("taken only by reap and drop");
         let pipe = self.pipe.as_ref().filter(|_| alive);
         tokio::select! {
             // What waits in the pipe is read before a clock is asked: the wait for it may have been ours.
             biased;
-            ready = pidfd.readable() => {
-                let mut ready = ready?;
-                if is_ready(pidfd.as_fd()) {
-                    return Ok(Woke::Ended);
-                }
-                ready.clear_ready();
-                Ok(Woke::Clock)
-            }
+            ended = self.process.ended() => Ok(if ended? { Woke::Ended } else { Woke::Clock }),
             ready = readable(zygote.listener.as_ref()), if alive => { ready?; Ok(Woke::Reported) }
-            ready = zygote.pidfd().readable(), if alive => { ready?.retain_ready(); Ok(Woke::ZygoteEnded) }
+            ended = zygote.process.ended(), if alive => Ok(if ended? { Woke::ZygoteEnded } else { Woke::Clock }),
             ready = readable(pipe) => { ready?; Ok(Woke::Output) }
             () = timer => Ok(Woke::Clock),
         }
@@ -175,7 +166,7 @@ impl Child {
             sys::held_call(listener.as_fd())
         });
         match held {
-            Ok(held) if i32::try_from(held.pid) == Ok(self.pid) => self.intend(Intent::Call(Call {
+            Ok(held) if i32::try_from(held.pid) == Ok(self.process.pid) => self.intend(Intent::Call(Call {
                 number: held.number,
                 arch: held.arch,
                 first_argument: held.arguments[0],
@@ -192,14 +183,6 @@ impl Child {
     fn intend(&mut self, intent: Intent) {
         if self.intent.is_none() && !self.stopped {
             self.intent = Some(intent);
-        }
-    }
-
-    /// It may have ended by itself meanwhile; then there is nothing to kill.
-    fn kill(&self) {
-        let Some(pidfd) = &self.pidfd else { return };
-        if let Err(error) = sys::kill(pidfd.as_fd()) {
-            tracing::debug!(%error, pid = self.pid, "the child was quicker than its killer");
         }
     }
 
@@ -221,34 +204,12 @@ impl Child {
             }
         }
     }
-
-    fn reap(&mut self) -> io::Result<Reaped> {
-        let pidfd = self.pidfd.take().expect("reaped once").into_inner();
-        match sys::reap(pidfd.as_fd())? {
-            Some(reaped) => Ok(reaped),
-            None => Err(io::Error::other("the child has ended and cannot be reaped")),
-        }
-    }
 }
 
 impl Drop for Child {
     fn drop(&mut self) {
-        self.kill();
-        if let Some(pidfd) = self.pidfd.take() {
-            spawner::bury(Dying { pidfd: pidfd.into_inner(), leaf: None });
-        }
-    }
-}
-
-/// Waits until the descriptor is readable; for ever where there is none. That it was is remembered until a try finds
-/// nothing.
-async fn readable(fd: Option<&AsyncFd<OwnedFd>>) -> io::Result<()> {
-    match fd {
-        Some(fd) => {
-            fd.readable().await?.retain_ready();
-            Ok(())
-        }
-        None => std::future::pending().await,
+        self.process.kill();
+        self.process.bury(None);
     }
 }
 

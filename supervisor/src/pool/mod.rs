@@ -10,6 +10,7 @@ pub mod command;
 mod control;
 mod conversation;
 mod machine;
+mod process;
 mod slot;
 mod spawner;
 mod zygote;
@@ -203,7 +204,7 @@ impl Lease {
 
     /// The process id of the slot's zygote, for tests and `doctor`.
     pub fn zygote_pid(&self) -> Option<i32> {
-        self.slot.as_ref()?.zygote.as_ref().map(|zygote| zygote.pid)
+        self.slot.as_ref()?.zygote.as_ref().map(|zygote| zygote.process.pid)
     }
 }
 

@@ -90,7 +90,7 @@ impl Slot {
         let before = Before::take(job, &mut zygote);
         let (child, nonce) = self.ask(&mut zygote, job).await?;
         let mut child = child.map_err(broken("infra.child"))?;
-        self.note(Some(child.pid));
+        self.note(Some(child.process.pid));
         crate::fault_point::reach(crate::fault_point::Point::ChildRunning);
         let mut talk = Talk {
             conversation: Conversation::new(nonce, job.limits.output),
@@ -115,7 +115,7 @@ impl Slot {
     async fn ready_zygote(&mut self) -> Result<Zygote, Box<Fault>> {
         if let Some(zygote) = self.zygote.take()
             && zygote.children < CHILDREN_MAX
-            && zygote.lives()
+            && zygote.process.lives()
         {
             return Ok(zygote);
         }
@@ -214,7 +214,7 @@ impl Slot {
             } else {
                 0
             },
-            zygote_lived: !died || zygote.lives(),
+            zygote_lived: !died || zygote.process.lives(),
             source_changed: died && before.changed(job),
             code: Code { base: zygote.code_base, size: self.plan.program_size },
         }

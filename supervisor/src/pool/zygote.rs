@@ -3,7 +3,8 @@
 use super::PoolError;
 use super::cgroup::{Leaf, Place};
 use super::control::Control;
-use super::spawner::{self, Dying, Wanted};
+use super::process::Process;
+use super::spawner::{self, Wanted};
 use crate::settings::Cage;
 use crate::sys;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -12,7 +13,7 @@ use shared::ask::{Hello, PROTOCOL, Proof, Reply};
 use shared::{Layer, Layers};
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,9 +40,7 @@ pub(super) struct Plan {
 #[derive(Debug)]
 pub(super) struct Zygote {
     pub(super) control: Control,
-    pub(super) pid: i32,
-    /// `None` only while it is being dropped.
-    pidfd: Option<AsyncFd<OwnedFd>>,
+    pub(super) process: Process,
     pub(super) listener: Option<AsyncFd<OwnedFd>>,
     pub(super) leaf: Option<Leaf>,
     pub(super) layers: Layers,
@@ -97,8 +96,7 @@ impl Zygote {
         // From here on dropping it kills it.
         let mut zygote = Zygote {
             control,
-            pid,
-            pidfd: Some(watched(pidfd).map_err(failed("watch it"))?),
+            process: Process::new(pid, pidfd).map_err(failed("watch it"))?,
             listener: None,
             leaf: None,
             layers: Layers::NONE,
@@ -125,7 +123,7 @@ impl Zygote {
 
     fn enter_leaf(&mut self, leaf: io::Result<Option<Leaf>>, plan: &Plan) {
         let entered = leaf.and_then(|leaf| match leaf {
-            Some(leaf) => leaf.admit(self.pid).map(|()| Some(leaf)),
+            Some(leaf) => leaf.admit(self.process.pid).map(|()| Some(leaf)),
             None => Ok(None),
         });
         match (entered, &plan.cgroups) {
@@ -173,42 +171,13 @@ impl Zygote {
             }),
         }
     }
-
-    /// Whether it has not ended yet.
-    pub(super) fn lives(&self) -> bool {
-        !is_ready(self.pidfd().as_fd())
-    }
-
-    /// Its pidfd: readable when it has ended.
-    pub(super) fn pidfd(&self) -> &AsyncFd<OwnedFd> {
-        self.pidfd.as_ref().expect("taken only by drop")
-    }
 }
 
 impl Drop for Zygote {
     fn drop(&mut self) {
-        let Some(pidfd) = self.pidfd.take().map(AsyncFd::into_inner) else { return };
-        if let Err(error) = sys::kill(pidfd.as_fd()) {
-            tracing::debug!(%error, pid = self.pid, "the zygote has ended before it was killed");
-        }
-        spawner::bury(Dying { pidfd, leaf: self.leaf.take() });
+        self.process.kill();
+        self.process.bury(self.leaf.take());
     }
-}
-
-/// Whether a descriptor has something to say now; a pidfd says that its process has ended.
-pub(super) fn is_ready(fd: BorrowedFd<'_>) -> bool {
-    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-    poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(1)
-}
-
-/// A pidfd as the runtime watches it; its process is killed where that fails.
-pub(super) fn watched(pidfd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    sys::watch(pidfd).map_err(|(pidfd, error)| {
-        if sys::kill(pidfd.as_fd()).is_ok() {
-            spawner::bury(Dying { pidfd, leaf: None });
-        }
-        error
-    })
 }
 
 /// Our end of the socket, which does not block, and the zygote's, which does.

@@ -2,17 +2,16 @@
 
 use super::super::cgroup::{Leaf, Place};
 use super::super::control::Control;
-use super::super::spawner::{self, Dying, Wanted};
-use super::super::zygote::{Plan, is_ready, sockets, watched};
-use crate::sys;
+use super::super::process::Process;
+use super::super::spawner::{self, Wanted};
+use super::super::zygote::{Plan, sockets};
 use shared::Layer;
 use shared::launch::{Greeting, Launch, PROTOCOL, Reply, WORD};
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
-use tokio::io::unix::AsyncFd;
 
 /// How long a launcher may take to try out its cage, on a machine that may be busy.
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -47,9 +46,7 @@ impl NoLauncher {
 #[derive(Debug)]
 pub(super) struct Launcher {
     control: Control,
-    pub(super) pid: i32,
-    /// `None` only while it is being dropped.
-    pidfd: Option<AsyncFd<OwnedFd>>,
+    pub(super) process: Process,
     pub(super) leaf: Option<Leaf>,
     pub(super) layers: Vec<String>,
     pub(super) absent: Vec<(String, String)>,
@@ -72,8 +69,7 @@ impl Launcher {
         // From here on dropping it kills it.
         let mut launcher = Launcher {
             control,
-            pid,
-            pidfd: Some(watched(pidfd).map_err(broken("watch it"))?),
+            process: Process::new(pid, pidfd).map_err(broken("watch it"))?,
             leaf: None,
             layers: Vec::new(),
             absent: Vec::new(),
@@ -102,7 +98,7 @@ impl Launcher {
     /// Its memory is counted where its commands' is: they are born there.
     fn enter_leaf(&mut self, leaf: Result<Leaf, String>) {
         let entered = leaf.and_then(|leaf| {
-            leaf.admit(self.pid).map_err(|error| error.to_string())?;
+            leaf.admit(self.process.pid).map_err(|error| error.to_string())?;
             Ok(leaf)
         });
         match entered {
@@ -132,21 +128,17 @@ impl Launcher {
 
     /// Whether it has not ended yet, and nothing of a command is left in its leaf.
     pub(super) fn is_sound(&self) -> bool {
-        let lives = self.pidfd.as_ref().is_some_and(|pidfd| !is_ready(pidfd.as_fd()));
         let alone = self.leaf.as_ref().is_none_or(|leaf| {
-            leaf.members().is_ok_and(|members| members.iter().all(|&member| member == self.pid))
+            leaf.members().is_ok_and(|members| members.iter().all(|&member| member == self.process.pid))
         });
-        lives && alone
+        self.process.lives() && alone
     }
 }
 
 impl Drop for Launcher {
     fn drop(&mut self) {
-        let Some(pidfd) = self.pidfd.take().map(AsyncFd::into_inner) else { return };
-        if let Err(error) = sys::kill(pidfd.as_fd()) {
-            tracing::debug!(%error, pid = self.pid, "the launcher has ended before it was killed");
-        }
-        spawner::bury(Dying { pidfd, leaf: self.leaf.take() });
+        self.process.kill();
+        self.process.bury(self.leaf.take());
     }
 }
 

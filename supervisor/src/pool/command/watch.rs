@@ -6,8 +6,7 @@
 //! killed is recorded before it is killed.
 
 use super::super::control::Control;
-use super::super::spawner::{self, Dying};
-use super::super::zygote::{is_ready, watched};
+use super::super::process::{Process, readable};
 use super::super::{JobLimits, Receiver, machine};
 use super::launcher::Launcher;
 use super::output::{Complaints, Halt, Output};
@@ -18,7 +17,7 @@ use crate::sys::{self, Reaped};
 use nix::errno::Errno;
 use shared::launch::Report;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -34,8 +33,8 @@ const DRAIN_MAX: usize = 4 << 20;
 /// A running command. Killed and buried when dropped before it was reaped.
 #[derive(Debug)]
 pub(super) struct Running {
-    pid: i32,
-    pidfd: Option<AsyncFd<OwnedFd>>,
+    /// The first process of its cage.
+    process: Process,
     /// Closing it is the order to end.
     status: Option<Control>,
     output: Option<AsyncFd<OwnedFd>>,
@@ -87,8 +86,7 @@ impl Running {
     pub(super) fn new(pidfd: OwnedFd, ends: Ends, namespaces: bool) -> io::Result<Self> {
         let pid = machine::pid_of(pidfd.as_raw_fd()).unwrap_or(-1);
         let mut running = Running {
-            pid,
-            pidfd: Some(watched(pidfd)?),
+            process: Process::new(pid, pidfd)?,
             status: Some(ends.status),
             output: None,
             complaints: None,
@@ -148,23 +146,15 @@ impl Running {
             }
         }
         self.drain(talk);
-        self.reap().map(Gone::Reaped)
+        self.process.reap().map(Gone::Reaped)
     }
 
     /// Waits for the next thing to look at. Once it is killed only its end counts, and the grace.
     async fn wake(&mut self, looks: &mut tokio::time::Interval, alive: bool) -> io::Result<Woke> {
-        let pidfd = self.pidfd.as_ref().expect("taken only by reap and drop");
         let (output, complaints) = (self.output.as_ref(), self.complaints.as_ref());
         let status = self.status.as_mut();
         tokio::select! {
-            ready = pidfd.readable() => {
-                let mut ready = ready?;
-                if is_ready(pidfd.as_fd()) {
-                    return Ok(Woke::Ended);
-                }
-                ready.clear_ready();
-                Ok(Woke::Clock)
-            }
+            ended = self.process.ended() => Ok(if ended? { Woke::Ended } else { Woke::Clock }),
             ready = readable(output), if alive && output.is_some() => { ready?; Ok(Woke::Output) }
             ready = readable(complaints), if alive && complaints.is_some() => { ready?; Ok(Woke::Complaints) }
             report = hear_report(status) => Ok(Woke::Report(report)),
@@ -205,8 +195,8 @@ impl Running {
     fn look(&mut self, launcher: &Launcher, limits: JobLimits, processes: u64, clocks: &mut Clocks) {
         let members = launcher.leaf.as_ref().and_then(|leaf| leaf.members().ok());
         let counted = members.is_some();
-        let mut pids = members.unwrap_or_else(|| tree::below(self.pid));
-        pids.retain(|&pid| pid != launcher.pid);
+        let mut pids = members.unwrap_or_else(|| tree::below(self.process.pid));
+        pids.retain(|&pid| pid != launcher.process.pid);
         let tree = Tree::of(&pids);
         self.cpu_ms = self.cpu_ms.max(tree.cpu_ms);
         // The first process is ours.
@@ -236,16 +226,12 @@ impl Running {
         }
     }
 
-    /// It may have ended by itself meanwhile; then there is nothing to kill.
+    /// Where it is no namespace its first process kills the others, and itself: killed from here, it could kill nobody.
     fn kill(&mut self) {
-        if !self.namespaces {
-            // Killed itself, it could kill nobody.
+        if self.namespaces {
+            self.process.kill();
+        } else {
             self.status = None;
-            return;
-        }
-        let Some(pidfd) = &self.pidfd else { return };
-        if let Err(error) = sys::kill(pidfd.as_fd()) {
-            tracing::debug!(%error, pid = self.pid, "the command was quicker than its killer");
         }
     }
 
@@ -274,39 +260,18 @@ impl Running {
             self.report = Some(report);
         }
     }
-
-    fn reap(&mut self) -> io::Result<Reaped> {
-        let pidfd = self.pidfd.take().expect("reaped once").into_inner();
-        match sys::reap(pidfd.as_fd())? {
-            Some(reaped) => Ok(reaped),
-            None => Err(io::Error::other("the command's cage has ended and cannot be reaped")),
-        }
-    }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         self.kill();
-        if let Some(pidfd) = self.pidfd.take() {
-            spawner::bury(Dying { pidfd: pidfd.into_inner(), leaf: None });
-        }
+        self.process.bury(None);
     }
 }
 
 async fn hear_report(status: Option<&mut Control>) -> io::Result<Report> {
     match status {
         Some(status) => status.receive().await.map(|(report, _)| report),
-        None => std::future::pending().await,
-    }
-}
-
-/// Waits until the descriptor is readable. That it was is remembered until a try finds nothing.
-async fn readable(fd: Option<&AsyncFd<OwnedFd>>) -> io::Result<()> {
-    match fd {
-        Some(fd) => {
-            fd.readable().await?.retain_ready();
-            Ok(())
-        }
         None => std::future::pending().await,
     }
 }
