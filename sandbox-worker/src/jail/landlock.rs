@@ -20,9 +20,14 @@ pub(crate) fn everything() -> Result<RulesetCreated, RulesetError> {
         .create()
 }
 
-/// Enters a domain without any right, and reads back whether the kernel enforces it.
+/// Enters a domain without any right.
 pub(super) fn enter() -> Result<(), Failed> {
-    let status = everything()
+    restrict(everything())
+}
+
+/// Enters the domain of this ruleset, and reads back whether the kernel enforces it.
+pub(crate) fn restrict(ruleset: Result<RulesetCreated, RulesetError>) -> Result<(), Failed> {
+    let status = ruleset
         .and_then(|ruleset| ruleset.log_subdomains(false))
         .and_then(RulesetCreated::restrict_self)
         .map_err(failed)?;
@@ -37,7 +42,7 @@ pub(super) fn ruleset() -> Result<OwnedFd, Failed> {
     Option::<OwnedFd>::from(everything().map_err(failed)?).ok_or_else(unknown)
 }
 
-pub(crate) fn failed(error: RulesetError) -> Failed {
+fn failed(error: RulesetError) -> Failed {
     let mut step = format!("landlock: {error}");
     let mut source = std::error::Error::source(&error);
     while let Some(error) = source {

@@ -3,10 +3,10 @@
 use super::lock::Inner;
 use super::{Way, root};
 use crate::jail::Failed;
-use crate::jail::landlock::{NEWEST, everything, failed, unknown};
+use crate::jail::landlock::{NEWEST, everything, restrict, unknown};
 use landlock::{
-    Access, AccessFs, BitFlags, PathBeneath, RestrictSelfAttr, RulesetCreated, RulesetCreatedAttr,
-    RulesetError, RulesetStatus, path_beneath_rules,
+    Access, AccessFs, BitFlags, PathBeneath, RulesetCreated, RulesetCreatedAttr, RulesetError,
+    path_beneath_rules,
 };
 use shared::launch::{Launch, SCRATCH};
 use std::ffi::OsStr;
@@ -18,14 +18,7 @@ pub(super) fn enter(way: Way, launch: &Launch, inner: &Inner) -> Result<(), Fail
     if way.landlock == 0 {
         return if way.has_namespaces() { Ok(()) } else { Err(unknown()) };
     }
-    let status = rules(way, launch, inner)
-        .and_then(|ruleset| ruleset.log_subdomains(false))
-        .and_then(RulesetCreated::restrict_self)
-        .map_err(failed)?;
-    match status.ruleset {
-        RulesetStatus::NotEnforced => Err(unknown()),
-        _ => Ok(()),
-    }
+    restrict(rules(way, launch, inner))
 }
 
 fn rules(way: Way, launch: &Launch, inner: &Inner) -> Result<RulesetCreated, RulesetError> {
