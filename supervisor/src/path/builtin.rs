@@ -4,10 +4,9 @@
 //! alone.
 
 use super::Means;
-use super::draw::job_limits;
 use super::engines::Engine;
 use crate::pool::command::{CommandJob, Program};
-use crate::pool::{Ending, Flow, Job, Outcome, Receiver};
+use crate::pool::{Ending, Flow, Job, JobLimits, Outcome, Receiver};
 use crate::rules::fault::Fault;
 use crate::rules::kind::{Kind, Stage};
 use crate::source::fetch::sealed;
@@ -80,7 +79,7 @@ impl Receiver for Said {
 pub(super) async fn try_out(means: &Means, engine: &Engine, format: Format) -> Result<(), Fault> {
     let Some((bytes, word)) = document(format) else { return Ok(()) };
     let mut said = Said::default();
-    let limits = job_limits(&means.settings.limits);
+    let limits = JobLimits::from(&means.settings.limits);
     let size = bytes.len() as u64;
     let document = Arc::new(sealed(bytes).map_err(|error| not_had(&error))?);
     let name = b"built-in".to_vec();
@@ -112,7 +111,7 @@ pub(super) async fn try_recognition(means: &Means, program: &Arc<Program>) -> Re
         name: b"built-in.png".to_vec(),
         format: Format::Png,
         stage: Stage::Recognise,
-        limits: job_limits(&means.settings.limits),
+        limits: JobLimits::from(&means.settings.limits),
     };
     let ending = means.engines.commands.run(job, &mut said).await;
     came_back(ending, &said, WORD)

@@ -11,7 +11,7 @@ use super::spool::Spool;
 use super::{Came, Carried, Errand, Means, Product, Trip, builtin, failed, note_format, recognise};
 use crate::ledger::{Facts, Listed, Record};
 use crate::pool::command::CommandJob;
-use crate::pool::{Ending, Job, JobLimits, Outcome};
+use crate::pool::{Ending, Job, Outcome};
 use crate::rules::check::{self, Route};
 use crate::rules::fault::{Evidence, Fault, Said};
 use crate::rules::identify::Identified;
@@ -19,7 +19,7 @@ use crate::rules::kind::{Class, Kind, Stage, State};
 use crate::rules::normalise;
 use crate::rules::versions::{NONE, THEN};
 use shared::format::Role;
-use shared::{End, Format, Limits, Refused, Work, versions};
+use shared::{End, Format, Refused, Work, versions};
 use std::io;
 use std::sync::Arc;
 
@@ -129,7 +129,7 @@ impl<'a> Drawing<'a> {
                     work,
                     name: self.name().to_vec(),
                     passwords: self.means.settings.passwords.clone(),
-                    limits: job_limits(limits),
+                    limits: limits.into(),
                 };
                 self.means.pool.lend().await.run(job, &mut collector).await
             }
@@ -141,7 +141,7 @@ impl<'a> Drawing<'a> {
                     name: self.name().to_vec(),
                     format: self.known.format,
                     stage: Stage::Extract,
-                    limits: job_limits(limits),
+                    limits: limits.into(),
                 };
                 let _place = self.means.pool.place().await;
                 self.means.engines.commands.run(job, &mut collector).await
@@ -204,17 +204,6 @@ impl<'a> Drawing<'a> {
         facts.pipeline.insert(Stage::Extract, engine.version(format));
         facts.pipeline.insert(Stage::Normalise, versions::NORMALISE.to_owned());
         facts.pipeline.insert(Stage::Check, versions::CHECK.to_owned());
-    }
-}
-
-/// What one attempt in this lane may use.
-pub(super) fn job_limits(limits: &Limits) -> JobLimits {
-    JobLimits {
-        wall_ms: limits.wall_ms,
-        stalled_ms: limits.stalled_ms,
-        cpu_ms: limits.cpu_ms,
-        memory: limits.memory,
-        output: limits.output,
     }
 }
 

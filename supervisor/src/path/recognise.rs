@@ -4,7 +4,7 @@
 //! after the other. The program is a command like any other that the settings could name, in the same cage.
 
 use super::collect::Collector;
-use super::draw::{Drawing, job_limits, product, unrecognised};
+use super::draw::{Drawing, product, unrecognised};
 use super::spool::Spool;
 use super::{Came, Carried, builtin, failed};
 use crate::ledger::{Facts, Usage};
@@ -116,7 +116,7 @@ async fn read_pages(drawing: &Drawing<'_>, program: &Arc<Program>) -> std::io::R
         work: Work::Pictures,
         name: drawing.name().to_vec(),
         passwords: means.settings.passwords.clone(),
-        limits: job_limits(limits),
+        limits: limits.into(),
     };
     let ending = means.pool.lend().await.run(job, &mut collector).await;
     if let Some(error) = collector.broken.take() {
@@ -256,7 +256,7 @@ async fn read(
         name: drawing.name().to_vec(),
         format,
         stage: Stage::Recognise,
-        limits: job_limits(drawing.means.limits(drawing.trip.lane)),
+        limits: drawing.means.limits(drawing.trip.lane).into(),
     };
     let mut text = Text::default();
     let _place = drawing.means.pool.place().await;

@@ -11,16 +11,16 @@
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
 
 use sandbox_worker::extract::{Document, Frames, Output, measure};
-use shared::{Answer, Format, Layer, Layers, Limits, Work, frame};
+use shared::{Answer, Format, Layer, Layers, Limits, frame};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
-use supervisor::pool::{Flow, Job, JobLimits, Outcome, Pool, Receiver};
+use supervisor::pool::{Flow, JobLimits, Outcome, Pool, Receiver};
 use supervisor::rules::identify::identify;
 use supervisor::settings::{Cage, Settings};
-use supervisor::source::fetch::sealed;
+use tests::caged::job;
 
 const ROUNDS: usize = 7;
 const DOCUMENTS: usize = 300;
@@ -71,31 +71,12 @@ impl Receiver for Sink {
     }
 }
 
-fn limits() -> JobLimits {
-    let limits = Limits::default();
-    JobLimits {
-        wall_ms: limits.wall_ms,
-        stalled_ms: limits.stalled_ms,
-        cpu_ms: limits.cpu_ms,
-        memory: limits.memory,
-        output: limits.output,
-    }
-}
-
 /// One document through the cage; µs from its bytes in memory to its end reaped.
 async fn through(pool: &Pool, bytes: &[u8], format: Format) -> (f64, Outcome) {
     let began = Instant::now();
     let mut lease = pool.lend().await;
-    let job = Job {
-        document: sealed(bytes).expect("memory can be sealed").into(),
-        size: bytes.len() as u64,
-        format,
-        work: Work::Extract,
-        name: b"bench".to_vec(),
-        passwords: Vec::new(),
-        limits: limits(),
-    };
-    let ending = lease.run(job, &mut Sink { bytes: 0 }).await;
+    let ending =
+        lease.run(job(bytes, format, JobLimits::from(&Limits::default())), &mut Sink { bytes: 0 }).await;
     (micros(began), ending.outcome)
 }
 

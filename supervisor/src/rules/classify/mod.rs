@@ -16,7 +16,7 @@ mod tests;
 use super::fault::{Evidence, Fault, Limit};
 use super::kind::{Kind, Stage};
 use shared::recorder::{EXIT_PANIC, EXIT_SETUP, EXIT_TRAPPED, Recording, Step};
-use shared::{End, Layers};
+use shared::{End, Layers, Limits};
 
 /// Of [`shared::Limits`] what concerns one child. Bytes and milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +27,18 @@ pub struct JobLimits {
     pub memory: u64,
     /// Bytes of text and metadata; also bounds the number of frames.
     pub output: u64,
+}
+
+impl From<&Limits> for JobLimits {
+    fn from(limits: &Limits) -> Self {
+        JobLimits {
+            wall_ms: limits.wall_ms,
+            stalled_ms: limits.stalled_ms,
+            cpu_ms: limits.cpu_ms,
+            memory: limits.memory,
+            output: limits.output,
+        }
+    }
 }
 
 /// How the kernel says that a child ended.
