@@ -290,7 +290,7 @@ fn hostile_names_do_not_reach_the_terminal() {
     let run = scratch.run().ended(0);
     let table = scratch.call(&["list"]).ended(0).stdout;
     assert!(table.contains("a\\u{1b}[31m\\u{a}b.txt\n"), "{table}");
-    assert!(table.contains("\\u{202e}gpj.exe: the file has no bytes\n"), "{table}");
+    assert!(table.contains("\\u{202e}gpj.exe: it has no bytes\n"), "{table}");
     for text in [run.stdout, run.stderr, table, scratch.call(&["search", "word"]).stdout] {
         assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
     }

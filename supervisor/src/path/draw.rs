@@ -8,7 +8,7 @@ use super::bytes::Had;
 use super::collect::{Collector, Member};
 use super::engines::Engine;
 use super::spool::Spool;
-use super::{Came, Carried, Errand, Means, Product, Trip, builtin, failed, note_format, recognise};
+use super::{Came, Carried, Errand, Means, Product, Trip, builtin, failed, members, note_format, recognise};
 use crate::ledger::{Facts, Listed, Record};
 use crate::pool::command::CommandJob;
 use crate::pool::{Ending, Job, Outcome};
@@ -19,7 +19,7 @@ use crate::rules::kind::{Class, Kind, Stage, State};
 use crate::rules::normalise;
 use crate::rules::versions::{NONE, THEN};
 use shared::format::Role;
-use shared::{End, Format, Refused, Work, versions};
+use shared::{Format, Work, versions};
 use std::io;
 use std::sync::Arc;
 
@@ -175,7 +175,8 @@ impl<'a> Drawing<'a> {
             Outcome::Stopped => (self.known.format, collector.over.take().map(|over| over_limit(&over))),
             Outcome::Ended(end) => {
                 note_format(&mut facts, end.format);
-                (end.format, refused(&end, &self.means.settings))
+                let refused = |refusal| members::refused(refusal, end.parts, &self.means.settings);
+                (end.format, end.refusal.as_ref().map(refused))
             }
         };
         self.made_with(&mut facts, engine, format);
@@ -309,19 +310,6 @@ fn hopeless(fault: &Fault, text: &str, members: &[Member]) -> bool {
         Kind::ContentUnderExtracted => false,
         _ => members.is_empty() && !text.chars().any(char::is_alphanumeric),
     }
-}
-
-fn refused(end: &End, settings: &crate::settings::Settings) -> Option<Fault> {
-    let refusal = end.refusal.as_ref()?;
-    let kind = match refusal.why {
-        Refused::Encrypted => Kind::ParseEncrypted,
-        Refused::Malformed => Kind::ParseMalformed,
-        Refused::Truncated => Kind::ParseTruncated,
-        Refused::Unsupported => Kind::FormatUnsupported,
-    };
-    let passwords = settings.passwords_mark().filter(|_| kind == Kind::ParseEncrypted);
-    let evidence = Evidence { parts: end.parts, passwords, ..Evidence::default() };
-    Some(Fault::new(Stage::Extract, kind, refusal.message.clone()).with(evidence))
 }
 
 /// What a container is told whose members passed a limit: they were left out behind it.

@@ -12,6 +12,7 @@ pub mod contents;
 mod draw;
 pub mod engines;
 pub mod gate;
+mod members;
 mod recognise;
 pub mod spool;
 pub mod tree;

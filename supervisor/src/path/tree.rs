@@ -9,18 +9,18 @@
 
 use super::bytes::Outermost;
 use super::collect::{Member, has_bytes};
+use super::members::{Judge, differs, settle_of_listing};
 use super::spool::Spool;
 use super::{Came, Carried, Errand, Place, Trip, carry};
-use crate::ledger::{Change, Event, Record, Seen, Settle, SourceRow, Stat, Within};
+use crate::ledger::{Change, Event, Facts, Record, Seen, SourceRow, Stat, Within};
 use crate::rules::budget::Budget;
-use crate::rules::fault::{Evidence, Fault, Limit};
-use crate::rules::kind::{Class, Kind, Stage, State, Why};
+use crate::rules::fault::Fault;
+use crate::rules::kind::{Class, Kind, Stage, State};
 use crate::rules::retry::Lane;
 use crate::run::RunError;
 use crate::run::desk::Desk;
-use shared::format::Role;
-use shared::{ContentHash, DocumentId, Identity, MemberKind, Refused};
-use std::collections::{HashMap, VecDeque};
+use shared::{ContentHash, DocumentId, Identity};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
@@ -214,7 +214,7 @@ impl Tree {
         for member in members {
             let identity = container.identity.member(&member.head.name, member.occurrence);
             let id = DocumentId::derive(&self.source.name, &identity);
-            let fault = self.refusal(&node.above, given.sha256, &identity, &member);
+            let fault = self.judge(&node.above, given.sha256).refusal(&identity, &member);
             let known = self.known.get(&id);
             if known.is_none_or(|known| differs(known, &member, fault.as_ref())) {
                 events.push(self.seen(container, id, identity, &member, fault));
@@ -234,7 +234,7 @@ impl Tree {
         &self,
         container: &Record,
         doc: DocumentId,
-        identity: shared::Identity,
+        identity: Identity,
         member: &Member,
         fault: Option<Fault>,
     ) -> Event {
@@ -256,77 +256,13 @@ impl Tree {
         self.desk.event(doc, None, Change::Seen(Box::new(seen)))
     }
 
-    /// Why a member goes to rest with its record.
-    fn refusal(
-        &self,
-        above: &[ContentHash],
-        container: Option<ContentHash>,
-        identity: &shared::Identity,
-        member: &Member,
-    ) -> Option<Fault> {
-        if let Some(over) = &member.over {
-            return Some((**over).clone());
-        }
-        if member.head.kind != MemberKind::File {
-            let what = if member.head.kind == MemberKind::Link { "a link" } else { "a device or the like" };
-            return Some(Fault::new(
-                Stage::Discover,
-                Kind::PolicySpecialFile,
-                format!("{what} inside of a container"),
-            ));
-        }
-        if let Some(refusal) = &member.refusal {
-            let kind = match refusal.why {
-                Refused::Encrypted => Kind::ParseEncrypted,
-                Refused::Malformed => Kind::ParseMalformed,
-                Refused::Truncated => Kind::ParseTruncated,
-                Refused::Unsupported => Kind::FormatUnsupported,
-            };
-            let passwords = self.desk.means.settings.passwords_mark();
-            let passwords = passwords.filter(|_| kind == Kind::ParseEncrypted);
-            let evidence = Evidence { passwords, ..Evidence::default() };
-            return Some(Fault::new(Stage::Extract, kind, refusal.message.clone()).with(evidence));
-        }
-        let hash = member.bytes.sha256;
-        if member.bytes.size() > 0 && (above.contains(&hash) || container == Some(hash)) {
-            return Some(Fault::new(
-                Stage::Discover,
-                Kind::PolicyDepth,
-                "its bytes are those of a container around it",
-            ));
-        }
-        if let Err(fault) = self.too_deep(identity, member) {
-            return Some(fault);
-        }
-        if member.bytes.size() == 0 {
-            return Some(Fault::new(Stage::Fetch, Kind::PolicyEmptyFile, "it has no bytes"));
-        }
-        let input = self.desk.means.settings.limits.input;
-        (member.bytes.size() > input).then(|| {
-            let evidence = Evidence {
-                limit: Some(Limit {
-                    name: "input".into(),
-                    value: input,
-                    measured: Some(member.bytes.size()),
-                }),
-                ..Evidence::default()
-            };
-            Fault::new(Stage::Fetch, Kind::PolicyTooLarge, "larger than the limit for one document")
-                .with(evidence)
-        })
-    }
-
-    /// An archive is not opened where it would be one container too many around its members; of what else has members, the
-    /// members are left out.
-    fn too_deep(&self, identity: &shared::Identity, member: &Member) -> Result<(), Fault> {
-        let around = u32::try_from(identity.depth()).unwrap_or(u32::MAX);
-        let opened =
-            if member.bytes.format.role() == Role::Archive { around } else { around.saturating_sub(1) };
-        self.budget.enter_container(opened)
+    /// Against what the members of a container are held that lies below `above` and has this hash itself.
+    fn judge<'a>(&'a self, above: &'a [ContentHash], container: Option<ContentHash>) -> Judge<'a> {
+        Judge { settings: &self.desk.means.settings, budget: &self.budget, above, container }
     }
 
     fn gone(&self, container: &Record, seen: &[(DocumentId, Member)]) -> Vec<Event> {
-        let here: std::collections::HashSet<_> = seen.iter().map(|(id, _)| *id).collect();
+        let here: HashSet<_> = seen.iter().map(|(id, _)| *id).collect();
         let mut gone: Vec<_> = self
             .known
             .values()
@@ -391,7 +327,7 @@ impl Tree {
             Came::Text(_) | Came::Same if record.sha256 == facts.sha256 => {
                 let (members, _) = self.count(members);
                 let members = self.given_out(&node, &record, members, facts.sha256).await?;
-                let there: std::collections::HashSet<_> = members.iter().map(|(id, _)| *id).collect();
+                let there: HashSet<_> = members.iter().map(|(id, _)| *id).collect();
                 self.queue_members(&node, &Given { sha256: facts.sha256, whole: true, spool }, members);
                 self.unreachable(&record, Some(&there), "its container does not give it out again").await
             }
@@ -424,7 +360,7 @@ impl Tree {
         for member in members {
             let identity = container.identity.member(&member.head.name, member.occurrence);
             let id = DocumentId::derive(&self.source.name, &identity);
-            match self.refusal(&node.above, sha256, &identity, &member) {
+            match self.judge(&node.above, sha256).refusal(&identity, &member) {
                 None => given.push((id, member)),
                 Some(fault)
                     if self.known.get(&id).is_some_and(|known| self.desk.is_due(known, self.lane)) =>
@@ -460,7 +396,7 @@ impl Tree {
     async fn unreachable(
         &mut self,
         container: &Record,
-        there: Option<&std::collections::HashSet<DocumentId>>,
+        there: Option<&HashSet<DocumentId>>,
         message: &str,
     ) -> Result<(), Halt> {
         let mut lost: Vec<_> = self
@@ -482,9 +418,7 @@ impl Tree {
             if let Some(record) = self.desk.begin(&record, Stage::Fetch, self.lane).await? {
                 self.known.insert(record.id, record.clone());
                 let attempts = record.attempts;
-                self.desk
-                    .failed(&record, fault, crate::ledger::Facts::default(), attempts, self.lane)
-                    .await?;
+                self.desk.failed(&record, fault, Facts::default(), attempts, self.lane).await?;
             }
         }
         Ok(())
@@ -550,36 +484,11 @@ async fn take(desk: &Desk, node: Node, trip: Trip) -> Result<Option<Taken>, Halt
     };
     let _shown = desk.in_flight(&record);
     let carried = match stands_against(&record).filter(|_| node.errand == Errand::Members) {
-        Some(fault) => Carried::of(crate::ledger::Facts::default(), Came::Failed(fault)),
+        Some(fault) => Carried::of(Facts::default(), Came::Failed(fault)),
         None => carry(&desk.means, &record, &node.place, trip).await,
     };
     if let Place::Member { spool: Some(spool), bytes } = &node.place {
         spool.forget(&bytes.range);
     }
     Ok(Some(Taken { record, carried }))
-}
-
-/// Whether a listing says something new of a known member.
-fn differs(known: &Record, member: &Member, fault: Option<&Fault>) -> bool {
-    if known.state == State::Deleted {
-        return true;
-    }
-    match fault {
-        Some(fault) => {
-            let passwords = |evidence: &Evidence| evidence.passwords.clone();
-            known.kind != Some(fault.kind)
-                || !matches!(known.state, State::Excluded | State::Quarantined)
-                || known.evidence.as_ref().and_then(passwords) != passwords(&fault.evidence)
-        }
-        None => known.sha256 != Some(member.bytes.sha256) || known.state == State::Excluded,
-    }
-}
-
-/// Where a member goes that its container's listing already settles: no attempt was made on it.
-fn settle_of_listing(fault: &Fault) -> Settle {
-    match fault.class {
-        Some(Class::Rejected) => Settle::Exclude,
-        Some(Class::Corrupt) => Settle::Quarantine { why: Why::Corrupt },
-        _ => Settle::Quarantine { why: Why::Permanent },
-    }
 }

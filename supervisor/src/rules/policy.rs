@@ -13,7 +13,7 @@ use std::path::Path;
 /// The first policy that rejects the item at `path` (raw, below the root), if one does: its path, its size, its age.
 pub fn judge(path: &[u8], stat: &Stat, policy: &Policy, input_limit: u64, now: Millis) -> Option<Fault> {
     judge_path(path, policy)
-        .or_else(|| judge_size(stat.size, input_limit))
+        .or_else(|| judge_size(Stage::Discover, stat.size, input_limit))
         .or_else(|| judge_age(stat.mtime_ns, policy.max_age_ms?, now))
 }
 
@@ -44,13 +44,15 @@ fn judge_path(path: &[u8], policy: &Policy) -> Option<Fault> {
     None
 }
 
-fn judge_size(size: u64, input_limit: u64) -> Option<Fault> {
+/// Whether so many bytes are read at all; `stage` is the one that asks.
+pub fn judge_size(stage: Stage, size: u64, input_limit: u64) -> Option<Fault> {
     if size == 0 {
-        return Some(rejected(Kind::PolicyEmptyFile, "the file has no bytes"));
+        return Some(Fault::new(stage, Kind::PolicyEmptyFile, "it has no bytes"));
     }
     (size > input_limit).then(|| {
-        let message = format!("{size} bytes, and at most {input_limit} are read");
-        limited(Kind::PolicyTooLarge, message, "input", input_limit, size)
+        let message = format!("{size} bytes, and at most {input_limit} are read (limits.input)");
+        let evidence = limited("input", input_limit, size);
+        Fault::new(stage, Kind::PolicyTooLarge, message).with(evidence)
     })
 }
 
@@ -58,18 +60,25 @@ fn judge_size(size: u64, input_limit: u64) -> Option<Fault> {
 fn judge_age(mtime_ns: i64, max_age_ms: u64, now: Millis) -> Option<Fault> {
     let age = u64::try_from(now.saturating_sub(mtime_ns.div_euclid(1_000_000))).unwrap_or(0);
     (age > max_age_ms).then(|| {
-        let message = format!("{age} ms old, and at most {max_age_ms} are wanted");
-        limited(Kind::PolicyTooOld, message, "max_age", max_age_ms, age)
+        let (days, most) = (in_days(age), in_days(max_age_ms));
+        let message = format!("{days} days old, and at most {most} are wanted (policy.max_age)");
+        rejected(Kind::PolicyTooOld, message).with(limited("max_age", max_age_ms, age))
     })
+}
+
+/// With one decimal.
+fn in_days(ms: u64) -> String {
+    let tenths = ms / 8_640_000;
+    format!("{}.{}", tenths / 10, tenths % 10)
 }
 
 fn rejected(kind: Kind, message: impl Into<String>) -> Fault {
     Fault::new(Stage::Discover, kind, message)
 }
 
-fn limited(kind: Kind, message: String, name: &str, value: u64, measured: u64) -> Fault {
+fn limited(name: &str, value: u64, measured: u64) -> Evidence {
     let limit = Some(Limit { name: name.to_owned(), value, measured: Some(measured) });
-    rejected(kind, message).with(Evidence { limit, ..Evidence::default() })
+    Evidence { limit, ..Evidence::default() }
 }
 
 fn as_path(path: &[u8]) -> &Path {

@@ -11,8 +11,9 @@ use super::errno::{fault, stat_of};
 use super::open;
 use super::readers::{Heart, Readers};
 use crate::ledger::Stat;
-use crate::rules::fault::{Evidence, Fault, Limit};
+use crate::rules::fault::{Evidence, Fault};
 use crate::rules::kind::{Kind, Stage};
+use crate::rules::policy;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -205,16 +206,7 @@ impl Place {
 
 /// An item of so many bytes is read.
 fn within_bounds(size: u64, input_limit: u64) -> Result<(), Fault> {
-    if size == 0 {
-        return Err(Fault::new(Stage::Fetch, Kind::PolicyEmptyFile, "the file has no bytes"));
-    }
-    if size > input_limit {
-        let limit = Limit { name: "input".to_owned(), value: input_limit, measured: Some(size) };
-        let message = format!("{size} bytes, and at most {input_limit} are read");
-        let evidence = Evidence { limit: Some(limit), ..Evidence::default() };
-        return Err(Fault::new(Stage::Fetch, Kind::PolicyTooLarge, message).with(evidence));
-    }
-    Ok(())
+    policy::judge_size(Stage::Fetch, size, input_limit).map_or(Ok(()), Err)
 }
 
 /// [`Fetch`], owned by the thread that carries it out.
