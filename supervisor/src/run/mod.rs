@@ -10,6 +10,7 @@ pub mod connector;
 pub mod control;
 mod delivery;
 pub mod desk;
+mod error;
 mod falling_due;
 mod machine;
 mod orders;
@@ -20,25 +21,21 @@ mod verify;
 mod watch;
 pub mod writer;
 
+pub use error::RunError;
 pub use machine::Machine;
 pub use orders::{Order, Orders};
 pub use readers::Readers;
 
 use crate::ledger::{
-    Books, Change, Cluster, Durability, Event, Ledger, LedgerError, LedgerHandle, Millis, RunEnd, SourceId,
-    SourceRow,
+    Books, Change, Cluster, Durability, Event, Ledger, LedgerError, LedgerHandle, Millis, Reader, RunEnd,
+    SourceId, SourceRow,
 };
 use crate::path::{Earlier, Means, Room, spool_folder};
-use crate::pool::command::Missing;
-use crate::pool::{Pool, PoolError};
-use crate::report::style::{count, safe};
-use crate::report::time;
+use crate::pool::Pool;
 use crate::rules::breaker::Scope;
 use crate::settings::Settings;
-use crate::sink::SinkError;
 use crate::sink::embedded::Embedded;
 use crate::sink::texts::Texts;
-use crate::source::folder::ListingError;
 use alerts::{Alerts, Topic};
 use breakers::Breakers;
 use connector::Connector;
@@ -46,7 +43,6 @@ use delivery::{Delivery, SinkState};
 use desk::{Desk, Shown, now};
 use shared::{DocumentId, Layer};
 use std::collections::HashMap;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -150,7 +146,7 @@ struct Told {
 }
 
 fn read_books(state: &Path, sources: &[SourceId], names: &[String], outcome: &mut Outcome) {
-    let Ok(reader) = crate::ledger::Reader::open(state) else { return };
+    let Ok(reader) = Reader::open(state) else { return };
     outcome.books = reader.books().ok();
     outcome.clusters = reader.clusters(sources).unwrap_or_default();
     outcome.next_due = reader.next_due(sources).unwrap_or_default();
@@ -326,7 +322,7 @@ impl Session {
         &mut self,
         plan: &Plan,
         orders: &Orders,
-        sources: Vec<Arc<crate::ledger::SourceRow>>,
+        sources: Vec<Arc<SourceRow>>,
         told: &mut Told,
     ) -> Result<(), RunError> {
         if self.desk.sink.down().is_some() {
@@ -488,146 +484,5 @@ async fn put_back(ledger: &LedgerHandle, readers: &Arc<Readers>) {
     };
     if let Err(error) = done.await {
         tracing::debug!(%error, "what was in flight could not be put back");
-    }
-}
-
-/// What stops a run.
-#[derive(Debug)]
-pub enum RunError {
-    Ledger(LedgerError),
-    Sink(SinkError),
-    Pool(PoolError),
-    Listing(ListingError),
-    /// A command that the settings name.
-    Extractor(Missing),
-    /// The sink's breaker is open, at the start of a run or at its end.
-    SinkDown {
-        why: String,
-    },
-    /// Our own folder for members.
-    Spool {
-        path: PathBuf,
-        source: io::Error,
-    },
-    /// This process may not open as many files as its children need.
-    Descriptors {
-        have: u64,
-        needed: u64,
-        children: usize,
-    },
-    /// A document is pending, and nothing that was tried moves it.
-    NoProgress {
-        document: DocumentId,
-    },
-    /// A run or a connector took longer than the settings allow.
-    Deadline {
-        what: String,
-        ms: u64,
-    },
-    /// Documents are in flight, and for so long none has come to an end.
-    Stalled {
-        /// What has been in flight the longest.
-        path: String,
-        ms: u64,
-    },
-    /// Nothing is in flight, and for so long the listing has not moved.
-    ListingStalled {
-        ms: u64,
-    },
-    /// A part of the run has ended, and tells why itself.
-    Ended,
-}
-
-impl RunError {
-    /// That our own spool failed.
-    pub fn spool(path: &Path, source: io::Error) -> Self {
-        RunError::Spool { path: path.to_owned(), source }
-    }
-}
-
-impl From<LedgerError> for RunError {
-    fn from(error: LedgerError) -> Self {
-        RunError::Ledger(error)
-    }
-}
-
-impl From<SinkError> for RunError {
-    fn from(error: SinkError) -> Self {
-        RunError::Sink(error)
-    }
-}
-
-impl From<PoolError> for RunError {
-    fn from(error: PoolError) -> Self {
-        RunError::Pool(error)
-    }
-}
-
-impl From<Missing> for RunError {
-    fn from(error: Missing) -> Self {
-        RunError::Extractor(error)
-    }
-}
-
-impl From<ListingError> for RunError {
-    fn from(error: ListingError) -> Self {
-        RunError::Listing(error)
-    }
-}
-
-impl std::fmt::Display for RunError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            RunError::Ledger(_) => write!(f, "the ledger cannot go on"),
-            RunError::Sink(_) => write!(f, "the index cannot go on"),
-            RunError::Pool(_) => write!(f, "no document can be isolated here"),
-            RunError::Listing(_) => write!(f, "the source cannot be listed"),
-            RunError::Extractor(_) => write!(f, "an extractor that the settings name cannot be used"),
-            RunError::SinkDown { why } => {
-                write!(f, "the {} index is down: {why}", crate::sink::embedded::NAME)
-            }
-            RunError::Spool { path, .. } => write!(f, "cannot spool members in {}", path.display()),
-            RunError::Descriptors { have, needed, children } => write!(
-                f,
-                "this process may have {have} files open, and a run with {} needs {needed}",
-                count(*children as u64, "child", "children")
-            ),
-            RunError::NoProgress { document } => {
-                write!(f, "document {document} is pending and nothing moves it: this is a bug of lazaret")
-            }
-            RunError::Deadline { what, ms } => {
-                write!(f, "{what} has reached its deadline of {}", time::span(*ms))
-            }
-            RunError::Stalled { path, ms } => write!(
-                f,
-                "nothing has come to an end for {}; the longest in flight is {}",
-                time::span(*ms),
-                safe(path)
-            ),
-            RunError::ListingStalled { ms } => {
-                write!(f, "the listing has not moved for {}: its file system hangs", time::span(*ms))
-            }
-            RunError::Ended => write!(f, "a part of the run ended early"),
-        }
-    }
-}
-
-impl std::error::Error for RunError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            RunError::Ledger(error) => Some(error),
-            RunError::Sink(error) => Some(error),
-            RunError::Pool(error) => Some(error),
-            RunError::Extractor(error) => Some(error),
-            RunError::Listing(error) => Some(error),
-            RunError::Spool { source, .. } => Some(source),
-            RunError::Descriptors { .. }
-            | RunError::SinkDown { .. }
-            | RunError::NoProgress { .. }
-            | RunError::Deadline { .. }
-            | RunError::Stalled { .. }
-            | RunError::ListingStalled { .. }
-            | RunError::Ended => None,
-        }
     }
 }
