@@ -60,6 +60,18 @@ pub fn reach(point: Point) {
     }
 }
 
+/// Dies at [`Point::Poison`] where the test asks for it and this is the name of a poison pill.
+#[cfg(feature = "fault-points")]
+pub fn reach_poison(name: impl FnOnce() -> String) {
+    if name().contains("LAZARET-POISON") {
+        reach(Point::Poison);
+    }
+}
+
 /// Nothing.
 #[cfg(not(feature = "fault-points"))]
 pub fn reach(_point: Point) {}
+
+/// Nothing.
+#[cfg(not(feature = "fault-points"))]
+pub fn reach_poison(_name: impl FnOnce() -> String) {}

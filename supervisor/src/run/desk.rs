@@ -11,7 +11,7 @@ use super::delivery::SinkState;
 use super::falling_due;
 use super::readers::Readers;
 use super::writer::{InHand, Message, Work};
-use crate::fault_point::{self, Point};
+use crate::fault_point;
 use crate::ledger::{
     Applied, Change, Durability, Event, Facts, InSink, LedgerHandle, Millis, Record, Settle, SourceRow, Stat,
     Task,
@@ -155,9 +155,7 @@ impl Desk {
         let alone = lane != Lane::Normal;
         let event = self.event(record.id, Some(record.revision), Change::Started { stage, alone });
         let started = self.record(vec![event]).await?.pop();
-        if record.identity.shown().contains("LAZARET-POISON") {
-            fault_point::reach(Point::Poison);
-        }
+        fault_point::reach_poison(|| record.identity.shown());
         Ok(started)
     }
 
