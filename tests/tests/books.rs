@@ -314,7 +314,11 @@ fn coverage_that_is_asked_for_must_hold_for_each_source() {
     let (rich, poor) = (rich.to_str().unwrap(), poor.to_str().unwrap());
     scratch.call(&["run", rich, "--require-coverage", "1"]).ended(0);
     scratch.call(&["run", rich, poor, "--require-coverage", "0.5"]).ended(0);
-    scratch.call(&["run", rich, poor, "--require-coverage", "0.51"]).ended(3);
+    let said = scratch.call(&["run", rich, poor, "--require-coverage", "0.51"]).ended(3);
+    assert_eq!(
+        said.stderr.lines().last(),
+        Some(&*format!("{poor}: coverage is 50.0 %, and 0.51 was asked for"))
+    );
     scratch.call(&["run", rich, "--require-coverage", "0.51"]).ended(0);
     scratch.call(&["run", rich, "--require-coverage", "1.1"]).ended(2);
 }

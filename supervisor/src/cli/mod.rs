@@ -2,6 +2,7 @@
 //! is made here.
 
 mod args;
+mod coverage;
 mod ctl;
 mod doctor;
 mod error;

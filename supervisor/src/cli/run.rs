@@ -2,7 +2,7 @@
 
 use super::args::{Format, RunArgs};
 use super::settings::settings;
-use super::{Cause, CliError, Common, Exit, Outcome};
+use super::{Cause, CliError, Common, Exit, Outcome, coverage};
 use crate::ledger::{Books, Counts, Reader, RunEnd};
 use crate::report::progress::{Progress, Snapshot};
 use crate::report::style::safe;
@@ -251,8 +251,9 @@ fn report(args: &RunArgs, mut outcome: run::Outcome, printer: &mut Printer, sign
             Format::Json => printer.line(&json::line(&summary.json()))?,
         }
         if outcome.error.is_none() {
-            let open = !outcome.breakers.is_empty();
-            return Ok(exit(args, outcome.end, &summary.books, open, signalled));
+            let is_covered = coverage::reaches(&summary.books, args.require_coverage, printer)?;
+            let is_short = !summary.books.balanced || !outcome.breakers.is_empty() || !is_covered;
+            return Ok(exit(outcome.end, is_short, signalled));
         }
     }
     match outcome.error {
@@ -271,13 +272,11 @@ fn of_the_run(mut books: Books, names: &[String]) -> Books {
     Books { total, ..books }
 }
 
-fn exit(args: &RunArgs, end: RunEnd, books: &Books, breaker_open: bool, signalled: u8) -> Exit {
-    if end == RunEnd::Interrupted {
-        return if signalled == 15 { Exit::Terminated } else { Exit::Interrupted };
+fn exit(end: RunEnd, is_short: bool, signalled: u8) -> Exit {
+    match end {
+        RunEnd::Interrupted if signalled == 15 => Exit::Terminated,
+        RunEnd::Interrupted => Exit::Interrupted,
+        RunEnd::Completed | RunEnd::Aborted if is_short => Exit::Short,
+        RunEnd::Completed | RunEnd::Aborted => Exit::Completed,
     }
-    let covered = |wanted: f64| books.sources.iter().all(|source| json::coverage(source) >= wanted);
-    if !books.balanced || breaker_open || args.require_coverage.is_some_and(|wanted| !covered(wanted)) {
-        return Exit::Short;
-    }
-    Exit::Completed
 }

@@ -1,7 +1,7 @@
 //! `lazaret status`: the equation per source, and what is to be known of failures, breakers and the last run.
 
 use super::args::{Format, StatusArgs};
-use super::{CliError, Common, Exit, Outcome, open};
+use super::{CliError, Common, Exit, Outcome, coverage, open};
 use crate::ledger::Reader;
 use crate::report::status::{BreakerView, Overview, status};
 use crate::report::{Printer, json};
@@ -15,9 +15,8 @@ pub(super) fn run(common: &Common, args: &StatusArgs, printer: &mut Printer) -> 
         Format::Json => printer.line(&json::line(&json::overview(&overview)))?,
         Format::Text => printer.line(&status(&overview, &TimeZone::system()))?,
     }
-    let covered = |wanted: f64| overview.books.sources.iter().all(|source| json::coverage(source) >= wanted);
-    let is_short = !overview.books.balanced || args.require_coverage.is_some_and(|wanted| !covered(wanted));
-    Ok(if is_short { Exit::Short } else { Exit::Completed })
+    let is_covered = coverage::reaches(&overview.books, args.require_coverage, printer)?;
+    Ok(if overview.books.balanced && is_covered { Exit::Completed } else { Exit::Short })
 }
 
 fn overview(reader: &Reader, format: Format) -> Result<Overview, CliError> {
