@@ -46,13 +46,13 @@ impl Printer {
         self.out.write_all(b"\n")
     }
 
-    /// A document's own text: byte for byte, but on a terminal without what would steer it.
+    /// A document's own text: byte for byte, but on a terminal without what would steer it, and with a line's end.
     ///
     /// # Errors
     /// As [`Printer::line`].
     pub fn document(&mut self, text: &str) -> io::Result<()> {
-        if self.out_is_terminal {
-            self.out.write_all(style::safe_lines(text).as_bytes())
+        if self.out_is_terminal && !text.is_empty() {
+            self.line(style::safe_lines(text).trim_end_matches('\n'))
         } else {
             self.out.write_all(text.as_bytes())
         }
