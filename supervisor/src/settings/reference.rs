@@ -51,7 +51,11 @@ pub fn reference() -> &'static [(&'static str, &'static str, &'static str)] {
             "changes nothing: what the supervisor itself counts is the same in every lane",
         ),
         ("retry.attempts", "5", "attempts at a document before it is given up"),
-        ("retry.floor", "1m", "the shortest upper bound of the delay between attempts; it doubles with each"),
+        (
+            "retry.floor",
+            "1m",
+            "the shortest delay between attempts; the longest is twice that after the first, and doubles with each",
+        ),
         ("retry.cap", "6h", "the longest delay between attempts"),
         (
             "retry.max_crashes",
