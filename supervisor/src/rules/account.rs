@@ -10,8 +10,10 @@ mod fields;
 
 use self::fields::{clear_fault, keep_unless, note_facts, note_fault, note_stat, queue, rest, start_anew};
 use super::fault::{Evidence, Fault};
-use super::kind::{Class, Kind, Stage, State};
-use crate::ledger::{Change, Event, Facts, InSink, Millis, Record, Seen, Settle, Stat, Task, Unsent};
+use super::kind::{Class, Kind, Stage, State, Why};
+use crate::ledger::{
+    Change, Event, Facts, InSink, Millis, Pipeline, Record, Seen, Settle, Stat, Task, Unsent,
+};
 
 /// What an event does to a record.
 #[derive(Debug, Clone, PartialEq)]
@@ -117,7 +119,7 @@ fn first_sight(event: &Event, seen: &Seen) -> Record {
         first_failed: None,
         last_attempt: None,
         next_attempt: None,
-        pipeline: crate::ledger::Pipeline::new(),
+        pipeline: Pipeline::new(),
         damage: None,
         same_as: None,
         in_sink: None,
@@ -502,7 +504,7 @@ fn rest_with(new: &mut Record, fault: &Fault, settle: Option<Settle>, at: Millis
         // A failure put nothing into the sink, and no state is claimed before its act.
         Settle::Suspect | Settle::Exclude => {
             rest(new, State::Quarantined);
-            new.why = Some(super::kind::Why::Permanent);
+            new.why = Some(Why::Permanent);
         }
     }
 }

@@ -80,7 +80,7 @@ fn has_more_in_the_large_lane(fault: &Fault, rules: Rules<'_>) -> bool {
         && met.is_none_or(|met| value_of(&met.name, large).is_none_or(|more| more > met.value))
 }
 
-/// It met a limit that the large lane has more of.
+/// It met a limit that the large lane is for.
 pub(super) fn met_a_limit(kind: Kind) -> bool {
     matches!(kind, Kind::MemoryLimit | Kind::TimeCpu | Kind::OutputLimit)
 }
