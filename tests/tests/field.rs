@@ -182,6 +182,101 @@ fn valid_utf8_wins_over_statistics() {
     assert_eq!(scratch.text("quote.txt").trim_end(), "It\u{2019}s the captain\u{2019}s house");
 }
 
+/// 4, 69: the shortest text is one.
+#[test]
+fn one_letter_is_a_text() {
+    let scratch = new();
+    for (name, text) in [("x.txt", "x"), ("seven", "7"), ("line.txt", "\n"), ("nul.txt", "\0")] {
+        scratch.put(name, text);
+    }
+    scratch.run().ended(0);
+    assert_eq!((told(&scratch, "x.txt"), scratch.text("x.txt")), ("indexed - 1".to_owned(), "x".to_owned()));
+    assert_eq!(told(&scratch, "seven"), "indexed - 1");
+    assert_eq!(told(&scratch, "line.txt"), "suspect content.empty 1");
+    assert_eq!(told(&scratch, "nul.txt"), "quarantined format.unsupported 1");
+}
+
+/// 20, 21: a mail of any depth is read to the depth that is allowed, and its own headers are kept.
+#[test]
+fn a_mail_of_a_hundred_thousand_mails_does_not_use_up_the_stack() {
+    let scratch = new();
+    let inner = "Content-Type: message/rfc822\r\n\r\n".repeat(100_000);
+    scratch.put(
+        "deep.eml",
+        format!("From: a@b.c\r\nSubject: the outermost harbour\r\n{inner}Subject: last\r\n\r\nend\r\n"),
+    );
+    scratch.run().ended(0);
+    assert_eq!(told(&scratch, "deep.eml"), "indexed - 1");
+    assert_eq!(found(&scratch, "outermost"), 1);
+}
+
+/// 38, 41: other times are not other bytes, and start nothing anew.
+#[test]
+fn a_touched_file_that_is_retrying_keeps_its_attempts() {
+    let scratch = new()
+        .with("cage.faults=true")
+        .with("limits.stalled='1s'")
+        .with("retry.attempts=3")
+        .with("kinds.\"time.stalled\".delay='1ms'");
+    let path = scratch.put("sleeper.fault", act(0, "sleep"));
+    let settled = || ["retrying time.stalled 1", "retrying time.stalled 2", "quarantined time.stalled 3"];
+    let mut told_of = Vec::new();
+    for day in 1..=4_u64 {
+        let then = std::time::UNIX_EPOCH + std::time::Duration::from_secs(86_400 * day);
+        std::fs::File::options().write(true).open(&path).unwrap().set_modified(then).unwrap();
+        scratch.run().ended(0);
+        told_of.push(told(&scratch, "sleeper.fault"));
+    }
+    // A run may take what has become due more than once.
+    assert!(told_of.iter().all(|one| settled().contains(&one.as_str())), "{told_of:?}");
+    assert!(told_of.is_sorted_by_key(|one| one.bytes().last()), "{told_of:?}");
+    assert_eq!(told_of[3], "quarantined time.stalled 3", "{told_of:?}");
+    scratch.put("sleeper.fault", act(1, "text other bytes"));
+    scratch.run().ended(0);
+    assert_eq!(told(&scratch, "sleeper.fault"), "indexed - 1");
+}
+
+/// 35, 41: what cannot be read stays so where it is moved, and when it comes back.
+#[test]
+fn what_crashes_is_not_tried_again_for_being_moved() {
+    let scratch = new().with("cage.faults=true");
+    let path = scratch.put("a.fault", act(0, "signal segv"));
+    scratch.put("b.txt", "the words of the harbour");
+    scratch.run().ended(0);
+    let first = scratch.list()["a.fault"].clone();
+    assert_eq!((&first["kind"], &first["attempts"]), (&"crash.segv".into(), &1.into()));
+    let away = scratch.path.join("away");
+    std::fs::rename(&path, &away).unwrap();
+    scratch.run().ended(0);
+    assert_eq!(scratch.list()["a.fault"]["state"], "deleted");
+    std::fs::rename(&away, &path).unwrap();
+    scratch.run().ended(0);
+    let back = scratch.list()["a.fault"].clone();
+    for key in ["state", "why", "kind", "attempts", "first_failed", "last_attempt", "evidence"] {
+        assert_eq!(back[key], first[key], "{key}");
+    }
+    std::fs::rename(&path, path.with_file_name("c.fault")).unwrap();
+    scratch.run().ended(0);
+    assert_eq!(told(&scratch, "c.fault"), "quarantined crash.segv 0");
+    assert_eq!(scratch.list()["c.fault"]["same_as"], first["id"]);
+    assert_eq!(scratch.status()["balanced"], true);
+    // A person's word is stronger.
+    scratch.call(&["retry", "--path", "c.fault"]).ended(0);
+    scratch.run().ended(0);
+    assert_eq!(told(&scratch, "c.fault"), "quarantined crash.segv 1");
+}
+
+/// What the settings name has to be there, and is told before a run has begun; what is found by itself need not.
+#[test]
+fn a_reader_of_pictures_that_is_named_and_missing_stops_the_run() {
+    let scratch = new().with("recognise.command=['no-such-reader', '{input}']");
+    scratch.put("a.txt", "the words of the harbour");
+    let said = scratch.run().ended(1);
+    assert!(said.stderr.contains("no-such-reader"), "{said:?}");
+    assert_eq!(scratch.status()["total"]["indexed"], 0);
+    scratch.with("recognise.enabled=false").run().ended(0);
+}
+
 /// What the supervisor has started: its zygotes.
 fn started_by(pid: u32) -> Vec<i32> {
     let of = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();

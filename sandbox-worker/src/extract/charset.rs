@@ -118,6 +118,10 @@ fn by_nulls(bytes: &[u8]) -> Option<Charset> {
             // Two or three bytes can be one character of UTF-16.
             bytes.get(..bytes.len() & !1)
         })?;
+    if sample.is_empty() {
+        // One byte is no character of it, and has no share of NULs to speak of.
+        return None;
+    }
     let mut nulls = [0_usize; 4];
     for (n, _) in sample.iter().enumerate().filter(|(_, byte)| **byte == 0) {
         nulls[n % 4] += 1;
@@ -257,6 +261,7 @@ mod tests {
         assert_eq!(text(&wide), (Cow::Borrowed("plain words"), "UTF-16BE"));
         let wider: Vec<u8> = "plain words".chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
         assert_eq!(text(&wider), (Cow::Borrowed("plain words"), "UTF-32LE"));
+        assert_eq!((text(b"x"), name(b"x\0")), ((Cow::Borrowed("x"), "UTF-8"), "UTF-16LE"));
     }
 
     #[test]

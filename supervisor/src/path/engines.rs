@@ -69,7 +69,7 @@ impl Engines {
                 chains.entry(*format).or_default().push(engine.clone());
             }
         }
-        let (recognise, unavailable) = recogniser(&commands, settings).await;
+        let (recognise, unavailable) = recogniser(&commands, settings).await?;
         Ok(Engines { commands, chains, recognise, unavailable })
     }
 
@@ -123,13 +123,18 @@ impl Engines {
     }
 }
 
-/// What recognises text, or why nothing does.
-async fn recogniser(commands: &Commands, settings: &Settings) -> (Option<Arc<Program>>, Option<String>) {
+/// What recognises text, or why nothing does. Tesseract is used where it is found; a command that the settings name has to be
+/// there.
+async fn recogniser(
+    commands: &Commands,
+    settings: &Settings,
+) -> Result<(Option<Arc<Program>>, Option<String>), Missing> {
     if !settings.recognise.enabled {
-        return (None, Some("text recognition is switched off by `recognise.enabled`".to_owned()));
+        return Ok((None, Some("text recognition is switched off by `recognise.enabled`".to_owned())));
     }
     match Program::find(commands, &settings.recognise.command()).await {
-        Ok(program) => (Some(Arc::new(program)), None),
-        Err(missing) => (None, Some(format!("nothing recognises text: {missing}"))),
+        Ok(program) => Ok((Some(Arc::new(program)), None)),
+        Err(missing) if settings.recognise.command.is_some() => Err(missing),
+        Err(missing) => Ok((None, Some(format!("nothing recognises text: {missing}")))),
     }
 }

@@ -28,7 +28,8 @@ pub fn object(columns: &[&str], object: &Value) -> io::Result<String> {
 
 /// The text, with a `'` in front where it begins like a formula.
 fn no_formula(text: &str) -> String {
-    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+    // The wide forms as well: where these are typed, spreadsheets take them for the plain ones.
+    if text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠']) {
         return ["'", text].concat();
     }
     text.to_owned()
@@ -65,6 +66,7 @@ mod tests {
         let columns = ["a", "b", "c", "d", "e", "f", "g", "h"];
         assert_eq!(object(&columns, &cells).unwrap(), "'=1+1,'+1,'-1,'@x,'\tx,\"'\rx\",-1,a=b\r");
         assert_eq!(object(&["a"], &json!({"a": "Ünï \u{1f980}\n"})).unwrap(), "\"Ünï \u{1f980}\n\"\r");
+        assert_eq!(object(&["a", "b"], &json!({"a": "＝1", "b": "\n=1"})).unwrap(), "'＝1,\"'\n=1\"\r");
         assert_eq!(object(&["a"], &json!({"a": null})).unwrap(), "\"\"\r");
     }
 }

@@ -8,6 +8,7 @@
 
 mod fields;
 
+pub(super) use self::fields::failed_for_good;
 use self::fields::{clear_fault, keep_unless, note_facts, note_fault, note_stat, queue, rest, start_anew};
 use super::fault::{Evidence, Fault};
 use super::kind::{Class, Kind, Stage, State, Why};
@@ -157,9 +158,10 @@ fn seen_again(old: &Record, seen: &Seen, at: Millis) -> Option<Record> {
         }
         None if old.is_leaving() => back_in_time(&mut new, old, other_bytes),
         None if other_bytes || !is_current(old) => {
-            let settled = matches!(old.state, State::Indexed | State::Suspect | State::Quarantined);
-            if seen.stat.is_some() && (settled || old.large.is_some()) {
-                new.rested = Some(Box::new(Record { rested: None, ..old.clone() }));
+            if seen.stat.is_some()
+                && let Some(stood) = stood(old)
+            {
+                new.rested = Some(Box::new(stood));
             }
             start_anew(&mut new);
             queue(&mut new, Task::Carry);
@@ -167,6 +169,19 @@ fn seen_again(old: &Record, seen: &Seen, at: Millis) -> Option<Record> {
         None => {}
     }
     (new != *old).then_some(new)
+}
+
+/// How a document goes on where its bytes turn out to be the same, whatever its times say: only other bytes start attempts anew.
+/// What is back with the bytes that it had failed on for good has failed on them for good.
+fn stood(old: &Record) -> Option<Record> {
+    let stood = Record { rested: None, ..old.clone() };
+    match old.state {
+        State::Indexed | State::Suspect | State::Quarantined | State::Retrying => Some(stood),
+        State::Deleted => {
+            failed_for_good(old).map(|why| Record { state: State::Quarantined, why: Some(why), ..stood })
+        }
+        State::Pending | State::Excluded => old.large.is_some().then_some(stood),
+    }
 }
 
 /// Notes what the listing sees.

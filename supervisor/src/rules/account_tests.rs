@@ -361,6 +361,32 @@ fn other_bytes_start_anew_but_the_last_verdict_stays_readable() {
 }
 
 #[test]
+fn the_same_bytes_under_other_times_go_on_as_they_were() {
+    let same = Change::Same { stat: None };
+    let crashed = || {
+        let facts = Box::new(Facts { text: None, ..*facts(b"v1") });
+        Change::Failed { fault: fault(Kind::CrashSegv), settle: CORRUPT, facts }
+    };
+    let retrying = [seen(1), started(), failed(LATER), Change::Due, started(), failed(LATER)];
+    for (stood, between) in [
+        (after(&retrying), vec![]),
+        (after(&[seen(1), started(), crashed()]), vec![]),
+        (after(&[seen(1), started(), crashed()]), vec![Change::Gone]),
+    ] {
+        let changes = [between, vec![seen(2), started(), same.clone()]].concat();
+        let mut record = stood.clone();
+        for change in changes {
+            record = step(Some(&record), change).expect("it applies");
+        }
+        let told = |record: &Record| {
+            (record.state, record.why, record.kind, record.attempts, record.first_failed, record.next_attempt)
+        };
+        assert_eq!(told(&record), told(&Record { why: record.why, ..stood.clone() }));
+        assert_eq!((record.stat, record.why.is_some()), (Some(stat(2)), stood.why.is_some()));
+    }
+}
+
+#[test]
 fn what_is_back_while_leaving_is_written_from_its_kept_text_only_if_the_text_is_of_these_bytes() {
     let indexed = [seen(1), started(), written(State::Indexed)];
     let back = |more: &[Change]| after(&[&indexed, more].concat()).task;

@@ -79,11 +79,16 @@ fn limit_was_raised(record: &Record, present: Present<'_>) -> bool {
 }
 
 /// Whether how a document stood before a listing saw other times still stands, now that its bytes turn out to have this hash: a
-/// failure for as long as it is not due, a text for as long as it would be made like this again.
+/// failure for as long as it is not due, a text for as long as it would be made like this again. What waits for its next attempt goes
+/// on waiting for it, unless what failed was to have these bytes, or an extractor as a whole.
 pub fn stands(rested: &Record, sha256: ContentHash, current: &Pipeline, present: Present<'_>) -> bool {
     let settled = match rested.state {
         State::Indexed | State::Suspect => !versions::is_stale(&rested.pipeline, current),
         State::Quarantined => true,
+        State::Retrying if rested.large.is_none() => {
+            !matches!(rested.stage, None | Some(Stage::Discover | Stage::Fetch))
+                && rested.kind != Some(Kind::ExtractorBroken)
+        }
         // On its way to the large lane.
         _ => rested.large.is_some(),
     };

@@ -1,6 +1,7 @@
 //! Whose result a document can have: what extract and recognise say belongs to the content, not to the place.
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
+use super::account::failed_for_good;
 use super::due::{self, Present};
 use super::kind::{Kind, Stage, State};
 use super::versions;
@@ -34,6 +35,9 @@ pub fn share(
     if !same || !is_new_enough(of, whom) || versions::is_stale(&of.pipeline, current) {
         return None;
     }
+    if of.state == State::Deleted {
+        return gone(of, current, present);
+    }
     if due::due(of, current, present).is_some() {
         return None;
     }
@@ -43,6 +47,13 @@ pub fn share(
         State::Quarantined if is_of_content(of) => Some(Share::Fault),
         _ => None,
     }
+}
+
+/// What is gone, or was moved just now, speaks for its bytes where they failed for good.
+fn gone(of: &Record, current: &Pipeline, present: Present<'_>) -> Option<Share> {
+    let why = failed_for_good(of).filter(|_| is_of_content(of))?;
+    let stood = Record { state: State::Quarantined, why: Some(why), ..of.clone() };
+    due::due(&stood, current, present).is_none().then_some(Share::Fault)
 }
 
 /// A person wants it tried: what was made before is not asked.

@@ -98,6 +98,19 @@ fn a_fault_of_the_content_is_shared_and_no_other() {
         let of = document(b"old", vec![started(), failed(stage, kind, PERMANENT)]);
         assert_eq!(shared(&of, &whom), expected, "{kind}");
     }
+    let gone = |kind, facts| {
+        let fault = Box::new(Fault::new(Stage::Extract, kind, ""));
+        document(b"old", vec![started(), Change::Failed { fault, settle: PERMANENT, facts }, Change::Gone])
+    };
+    let no_text = || Box::new(Facts { text: None, ..*facts() });
+    assert_eq!(shared(&gone(Kind::CrashSegv, no_text()), &whom), Some(Share::Fault), "it was moved");
+    assert_eq!(
+        shared_as(&gone(Kind::CrashSegv, no_text()), &whom, Format::Pdf, "a 2"),
+        None,
+        "another version"
+    );
+    assert_eq!(shared(&gone(Kind::CrashSegv, facts()), &whom), None, "there was a text, and it is gone");
+    assert_eq!(shared(&gone(Kind::TimeWall, no_text()), &whom), None, "it may end well");
     let later = Settle::Retry { next_attempt: Some(9) };
     let retrying = document(b"old", vec![started(), failed(Stage::Extract, Kind::TimeWall, later)]);
     assert_eq!(shared(&retrying, &whom), None, "it may end well");

@@ -13,6 +13,7 @@ use mail_parser::{
 use shared::{Format, MemberEnd, MemberHead, MemberKind, Metadata, Refused};
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::mem::ManuallyDrop;
 
 pub(super) use mbox::mbox;
 
@@ -24,23 +25,26 @@ const NEW_WORDS: usize = 5;
 /// Says the headers, the bodies and the attachments of one message.
 pub(super) fn eml(document: &Document<'_>, out: &mut Output<'_>) -> Done {
     let bytes = as_bytes(document.bytes);
-    let Some(message) = MessageParser::default().parse(bytes.as_ref()).filter(is_mail) else {
+    // It is never dropped: messages inside of one another are dropped one inside of the other, and a mail of a hundred thousand
+    // would use up the stack after all was said. The child ends with it anyway.
+    let parsed = ManuallyDrop::new(MessageParser::default().parse(bytes.as_ref()));
+    let Some(message) = parsed.as_ref().filter(|message| is_mail(message)) else {
         // The first lines looked like headers, and are none that a mail has.
         return text::extract(Format::Text, document, out);
     };
-    out.metadata(metadata(&message));
-    if let Some(how) = damage::encrypted(&message) {
+    out.metadata(metadata(message));
+    if let Some(how) = damage::encrypted(message) {
         return Done::refused(Format::Eml, ENGINE, Refused::Encrypted, how);
     }
-    say_headers(&message, out);
-    say_bodies(&message, out);
+    say_headers(message, out);
+    say_bodies(message, out);
     let mtime = message.date().map(mail_parser::DateTime::to_timestamp);
     for &id in &message.attachments {
-        if let Some(part) = message.part(id).filter(|part| !is_body(part) && !is_shown(&message, id, part)) {
-            send(&message, part, mtime, out);
+        if let Some(part) = message.part(id).filter(|part| !is_body(part) && !is_shown(message, id, part)) {
+            send(message, part, mtime, out);
         }
     }
-    match damage::cut(&message, &bytes) {
+    match damage::cut(message, &bytes) {
         Some(how) => Done::refused(Format::Eml, ENGINE, Refused::Truncated, how),
         None => Done::whole(Format::Eml, ENGINE),
     }

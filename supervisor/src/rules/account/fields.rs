@@ -4,7 +4,7 @@
 
 use crate::ledger::{Facts, Record, Stat, Task};
 use crate::rules::fault::{Evidence, Fault};
-use crate::rules::kind::State;
+use crate::rules::kind::{Class, Stage, State, Why};
 
 /// `pending` with this task.
 pub(super) fn queue(new: &mut Record, task: Task) {
@@ -41,6 +41,20 @@ pub(super) fn start_anew(new: &mut Record) {
     new.alone = false;
     new.large = None;
     new.first_failed = None;
+}
+
+/// Why a document that is gone would be in quarantine if it were not: its bytes gave no text and never will, as they are. One that
+/// had a text has none any more, and the members of a container are gone with it.
+pub(in crate::rules) fn failed_for_good(gone: &Record) -> Option<Why> {
+    let of_content = gone.fetched
+        && gone.text.is_none()
+        && gone.listed_whole.is_none()
+        && matches!(gone.stage, Some(Stage::Extract | Stage::Recognise | Stage::Normalise | Stage::Check));
+    match gone.class.filter(|_| of_content && gone.state == State::Deleted)? {
+        Class::Permanent => Some(Why::Permanent),
+        Class::Corrupt => Some(Why::Corrupt),
+        Class::Transient | Class::Rejected => None,
+    }
 }
 
 pub(super) fn note_fault(new: &mut Record, fault: &Fault) {
