@@ -8,7 +8,7 @@ use super::RunError;
 use super::desk::Desk;
 use crate::ledger::{Change, Event, Facts, Pipeline, Record, Settle, SourceId};
 use crate::rules::due::{self, Due};
-use crate::rules::kind::State;
+use crate::rules::kind::{Kind, State};
 use shared::{ContentHash, Format};
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -24,6 +24,7 @@ pub(super) async fn fall_due(desk: &Desk, source: SourceId) -> Result<usize, Run
         for state in [State::Quarantined, State::Suspect, State::Excluded] {
             found += each(desk, source, state, &|record| event(desk, record)).await?;
         }
+        found += each(desk, source, State::Retrying, &|record| waiting(desk, record)).await?;
         desk.ledger.note(&name(source, "due"), everything).await?;
     }
     if changed(desk, source, "types", types).await? {
@@ -80,6 +81,13 @@ pub(super) fn event(desk: &Desk, record: &Record) -> Option<Event> {
         }
         Due::Container => Some(desk.event(record.parent?, None, Change::Requeued)),
     }
+}
+
+/// What waits for an extractor may have another by now, or one more behind it. Where it has not, it waits on and no attempt is
+/// counted.
+fn waiting(desk: &Desk, record: &Record) -> Option<Event> {
+    let waits = record.kind == Some(Kind::ExtractorBroken);
+    waits.then(|| desk.event(record.id, Some(record.revision), Change::Due))
 }
 
 fn rejection(desk: &Desk, record: &Record) -> Option<Event> {
