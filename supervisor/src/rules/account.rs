@@ -176,7 +176,12 @@ fn seen_again(old: &Record, seen: &Seen, at: Millis) -> Option<Record> {
 fn stood(old: &Record) -> Option<Record> {
     let stood = Record { rested: None, ..old.clone() };
     match old.state {
-        State::Indexed | State::Suspect | State::Quarantined | State::Retrying => Some(stood),
+        State::Indexed | State::Suspect | State::Quarantined => Some(stood),
+        // What keeps it from being read, or from being carried, says nothing of these bytes: how it stood before still counts.
+        State::Retrying => {
+            let of_bytes = old.stage.is_some_and(|stage| stage > Stage::Fetch);
+            (old.large.is_some() || of_bytes && old.kind != Some(Kind::ExtractorBroken)).then_some(stood)
+        }
         State::Deleted => {
             failed_for_good(old).map(|why| Record { state: State::Quarantined, why: Some(why), ..stood })
         }

@@ -10,7 +10,8 @@ use super::fault::{Evidence, Fault, Limit};
 use super::kind::{Class, Kind, Stage, State};
 use super::retry::{self, Lane, Rules};
 use crate::ledger::{
-    Change, Event, Facts, InSink, Millis, Pipeline, Record, Seen, Settle, SourceId, Stat, Task, rebuild,
+    Change, Event, Facts, InSink, Millis, Pipeline, Record, Seen, Settle, SourceId, Stat, Task, Unsent,
+    rebuild,
 };
 use crate::settings::{KindPolicy, Settings};
 use proptest::prelude::*;
@@ -49,6 +50,7 @@ enum Step {
     SourceBreaker(bool),
     /// One that opens does so by what was just crashed.
     ExtractorBreaker(bool),
+    SinkBreaker(bool),
     Word,
     Clock(Millis),
 }
@@ -70,6 +72,7 @@ struct World {
     stat: u64,
     source_is_open: bool,
     extractor_is_open: bool,
+    sink_is_open: bool,
     now: Millis,
     began: Millis,
     rebooted: bool,
@@ -99,6 +102,7 @@ impl World {
             stat: 0,
             source_is_open: false,
             extractor_is_open: false,
+            sink_is_open: false,
             now: 1_000_000_000,
             began: 1_000_000_000,
             rebooted: false,
@@ -161,6 +165,7 @@ impl World {
         let record = self.record.as_ref().expect("something was told of it");
         assert_eq!(record.state == State::Pending, record.task.is_some(), "{record:?}");
         assert!(record.large.is_none() || !record.alone, "{record:?}");
+        assert!(record.unsent.is_none() || record.unsent.as_ref().unwrap().in_sink.sha256 == record.sha256);
         let (records, counters) = rebuild(self.events.iter().cloned());
         assert_eq!(records.get(&doc()), Some(record), "the events alone make the same record");
         let counter =
@@ -188,6 +193,7 @@ impl World {
     fn later(&self, record: &Record) -> bool {
         let at = record.next_attempt.unwrap_or(self.now).max(self.now).saturating_add(1);
         matches!(record.task, Some(Task::Write { .. } | Task::Delete | Task::Exclude))
+            || record.unsent.is_some()
             || self.lane_at(record, at, at).is_some()
     }
 
@@ -198,7 +204,8 @@ impl World {
             (State::Pending, Some(Task::Carry)) => true,
             (State::Pending, Some(Task::Large)) => lane == Lane::Large,
             (State::Retrying, None) => {
-                record.kind != Some(Kind::ExtractorBroken)
+                record.unsent.is_none()
+                    && record.kind != Some(Kind::ExtractorBroken)
                     && retry::is_due(record, began, now, self.rules().longest_wait_ms())
             }
             _ => false,
@@ -226,6 +233,7 @@ impl World {
             Step::Passwords => self.settings.passwords.push("one more".to_owned()),
             Step::SourceBreaker(open) => self.source_breaker(open),
             Step::ExtractorBreaker(open) => self.extractor_breaker(open),
+            Step::SinkBreaker(open) => self.sink_is_open = open,
             Step::Word => {
                 if self.tell(Change::RequeuedByHand) {
                     self.for_good.clear();
@@ -296,6 +304,9 @@ impl World {
         if !self.extractor_is_open && self.record.as_ref().is_some_and(waits) {
             self.tell(Change::Due);
         }
+        if !self.sink_is_open && self.record.as_ref().is_some_and(|record| record.unsent.is_some()) {
+            self.tell(Change::Due);
+        }
         let mut ends = ends.iter();
         let mut fallen_due = false;
         while let Some(record) = self.record.clone() {
@@ -330,14 +341,33 @@ impl World {
     /// What the writer does.
     fn without_an_attempt(&mut self, record: &Record) -> bool {
         match &record.task {
-            Some(Task::Delete | Task::Exclude) => self.tell(Change::Left),
+            Some(Task::Delete | Task::Exclude) => !self.sink_is_open && self.tell(Change::Left),
+            Some(Task::Write { .. }) if record.unsent.is_some() => {
+                let unsent = record.unsent.as_deref().cloned().expect("it was just asked");
+                let Unsent { facts, in_sink, fault } = unsent;
+                let written = Change::Written { state: in_sink.state, facts, in_sink, fault };
+                self.give(written, false)
+            }
             Some(Task::Write { state }) => {
                 let in_sink = record.in_sink.clone().expect("it is written again");
                 let in_sink = InSink { state: *state, ..in_sink };
                 let fault = record.fault().filter(|_| *state == State::Suspect).map(Box::new);
-                self.tell(Change::Written { state: *state, facts: Box::default(), in_sink, fault })
+                self.give(Change::Written { state: *state, facts: Box::default(), in_sink, fault }, false)
             }
             _ => false,
+        }
+    }
+
+    /// What is written goes into the sink, or waits for it.
+    fn give(&mut self, written: Change, attempted: bool) -> bool {
+        match written {
+            Change::Written { facts, in_sink, fault: of, .. } if self.sink_is_open => {
+                let fault = Box::new(Fault::new(Stage::Write, Kind::SinkUnavailable, "its breaker is open"));
+                let unsent = Box::new(Unsent { facts, in_sink, fault: of });
+                let settle = Settle::Retry { next_attempt: None };
+                self.tell(Change::Unsent { fault, settle, unsent, attempted })
+            }
+            written => self.tell(written),
         }
     }
 
@@ -458,7 +488,8 @@ impl World {
             state,
         };
         self.tell(Change::Ready);
-        self.tell(Change::Written { state, facts: Box::new(facts), in_sink, fault: fault.map(Box::new) });
+        let fault = fault.map(Box::new);
+        self.give(Change::Written { state, facts: Box::new(facts), in_sink, fault }, true);
     }
 
     fn met_with(&self, stage: Stage, lane: Lane) -> ForGood {
@@ -542,6 +573,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Passwords),
         2 => any::<bool>().prop_map(Step::SourceBreaker),
         2 => any::<bool>().prop_map(Step::ExtractorBreaker),
+        2 => any::<bool>().prop_map(Step::SinkBreaker),
         1 => Just(Step::Word),
         3 => prop_oneof![Just(30_000_000), -40_000_000..40_000_000_i64, Just(-31_536_000_000)].prop_map(Step::Clock),
     ]
