@@ -9,18 +9,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
+use tests::nobody::skipped;
 use tests::{Programs, Said, Scratch};
 
 const PROGRAMS: Programs = Programs {
     lazaret: env!("CARGO_BIN_EXE_lazaret-under-test"),
     worker: env!("CARGO_BIN_EXE_worker-under-test"),
 };
-
-/// Says that a test was not made here.
-#[expect(clippy::print_stderr, reason = "whoever runs the tests must see it")]
-fn skipped(why: &str) {
-    eprintln!("skipped: {why}");
-}
 
 /// A scratch with some documents that were ingested.
 fn ingested() -> Scratch {
@@ -63,11 +58,6 @@ fn attempts(scratch: &Scratch) -> Vec<(String, u64)> {
         .into_iter()
         .map(|(path, record)| (path, record["attempts"].as_u64().expect("attempts are a number")))
         .collect()
-}
-
-fn found(scratch: &Scratch, word: &str) -> usize {
-    let said = scratch.call(&["search", word, "--format", "jsonl", "--limit", "10000"]).ended(0);
-    said.stdout.lines().count()
 }
 
 /// Waits until something holds.
@@ -228,7 +218,7 @@ fn a_signal_drains_the_run_and_the_next_one_goes_on() {
         scratch.run().ended(0);
         assert_eq!(scratch.status()["total"]["indexed"], 40);
         assert!(attempts(&scratch).iter().all(|(_, attempts)| *attempts == 1), "{:?}", attempts(&scratch));
-        assert_eq!(found(&scratch, "harbour"), 40);
+        assert_eq!(scratch.found("harbour").len(), 40);
     }
 }
 
@@ -256,7 +246,7 @@ fn an_index_that_is_gone_or_damaged_is_made_anew_from_the_kept_texts() {
     std::fs::remove_dir_all(&index).unwrap();
     let said = scratch.run().ended(0);
     assert!(said.stdout.contains("20 documents are to be written again from kept texts"), "{}", said.stdout);
-    assert_eq!((attempts(&scratch), found(&scratch, "harbour")), (before.clone(), 20));
+    assert_eq!((attempts(&scratch), scratch.found("harbour").len()), (before.clone(), 20));
     for entry in std::fs::read_dir(&index).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|kind| kind == "term" || kind == "idx" || kind == "store") {
@@ -267,7 +257,7 @@ fn an_index_that_is_gone_or_damaged_is_made_anew_from_the_kept_texts() {
     }
     let said = scratch.run().ended(0);
     assert!(said.stdout.contains("20 documents are to be written again from kept texts"), "{}", said.stdout);
-    assert_eq!((attempts(&scratch), found(&scratch, "harbour")), (before, 20));
+    assert_eq!((attempts(&scratch), scratch.found("harbour").len()), (before, 20));
     let silent = scratch.run().ended(0);
     assert!(!silent.stdout.contains("written again"), "{}", silent.stdout);
 }
@@ -281,7 +271,7 @@ fn kept_texts_that_are_gone_as_well_are_extracted_again() {
     }
     scratch.run().ended(0);
     assert_eq!(scratch.status()["total"]["indexed"], 20);
-    assert_eq!(found(&scratch, "harbour"), 20);
+    assert_eq!(scratch.found("harbour").len(), 20);
     assert_eq!(scratch.text("07.txt").trim(), "A letter about the harbour, number 7.");
 }
 
@@ -299,7 +289,7 @@ fn a_source_that_is_no_folder_is_2_where_it_is_unknown_and_1_where_it_is_known()
     assert!(said.stderr.contains(source.to_str().unwrap()), "{}", said.stderr);
     scratch.call(&["run"]).ended(1);
     assert_eq!(scratch.status()["total"]["indexed"], 20, "nothing is deleted");
-    assert_eq!(found(&scratch, "harbour"), 20);
+    assert_eq!(scratch.found("harbour").len(), 20);
 }
 
 #[test]
@@ -464,7 +454,7 @@ fn a_disk_that_fills_up_stops_the_run_and_the_next_one_goes_on() {
     scratch.run().ended(0);
     let status = scratch.status();
     assert_eq!((&status["balanced"], &status["total"]["indexed"]), (&Value::Bool(true), &COUNT.into()));
-    assert_eq!(found(&scratch, "harbour"), COUNT);
+    assert_eq!(scratch.found("harbour").len(), COUNT);
     drop(unmount);
 }
 

@@ -5,13 +5,13 @@ use serde_json::Value;
 use shared::{ContentHash, DocumentId, Identity};
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::process::Child;
 use std::time::{Duration, Instant};
 use supervisor::rules::kind::State;
 use supervisor::sink::embedded::Embedded;
 use supervisor::sink::texts::Texts;
 use supervisor::sink::{Batch, Entry};
+use tests::nobody::nobody_can_start;
 use tests::{Programs, Said, Scratch};
 
 const PROGRAMS: Programs = Programs {
@@ -540,41 +540,31 @@ fn sources_are_meant_by_name_or_folder_and_a_root_that_is_gone_is_said() {
 }
 
 /// The program as an ordinary user, whom file modes bind.
-fn as_nobody(scratch: &Scratch, words: &[&str]) -> Option<Said> {
-    let mut command = scratch.command(words);
-    if nix::unistd::geteuid().is_root() {
-        for path in [scratch.path.clone(), scratch.source()] {
-            nix::unistd::chown(&path, Some(65534.into()), Some(65534.into())).unwrap();
-        }
-        command.uid(65534).gid(65534);
-    }
-    command.output().ok().map(|output| Said::of(&output))
-}
-
 #[test]
 fn what_cannot_be_read_is_said_and_nothing_below_it_is_missed() {
     let scratch = new();
     scratch.put("closed/inside.txt", LETTER);
     scratch.put("good.txt", "Words.\n");
     let source = scratch.source();
-    // Where an ordinary user cannot start the programs, modes bind nobody here.
-    let Some(run) = as_nobody(&scratch, &["run", source.to_str().unwrap()]) else { return };
-    run.ended(0);
+    if !nobody_can_start(PROGRAMS) {
+        return;
+    }
+    scratch.run_as_nobody(&[]).ended(0);
     let closed = source.join("closed");
     let mode = |mode| std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(mode)).unwrap();
     let found = |status| {
-        let said = as_nobody(&scratch, &["reconcile", "--format", "jsonl"]).unwrap().ended(status);
+        let said = scratch.call_as_nobody(&["reconcile", "--format", "jsonl"]).ended(status);
         drifts(&said).into_iter().map(|(kind, place, _)| format!("{kind} {place}")).collect::<Vec<_>>()
     };
     mode(0o0);
     assert_eq!(found(3), ["unlistable closed"]);
     // Once a run has recorded that, it is still so.
-    as_nobody(&scratch, &["run", source.to_str().unwrap()]).unwrap().ended(0);
+    scratch.run_as_nobody(&[]).ended(0);
     assert_eq!(found(3), ["unlistable closed"]);
-    let said = as_nobody(&scratch, &["retry", "--all"]).unwrap().ended(0);
+    let said = scratch.call_as_nobody(&["retry", "--all"]).ended(0);
     assert_eq!(said.stdout, "0 documents requeued\n", "only a listing settles a directory");
     mode(0o755);
     assert_eq!(found(3), ["changed closed"]);
-    as_nobody(&scratch, &["run", source.to_str().unwrap()]).unwrap().ended(0);
+    scratch.run_as_nobody(&[]).ended(0);
     assert_eq!(found(0), [""; 0]);
 }
