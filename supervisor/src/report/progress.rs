@@ -31,7 +31,7 @@ pub struct Snapshot {
     pub known: bool,
     /// Told to stop; what is in hand is finished first.
     pub stopping: bool,
-    /// Documents that the listing has seen so far.
+    /// Items that the listing has seen so far.
     pub listed: u64,
     /// The listing is not finished.
     pub listing: bool,
@@ -123,7 +123,7 @@ fn milestone(before: &Snapshot, now: &Snapshot) -> Option<String> {
         return Some(STOPPING.to_owned());
     }
     (now.known && before.listing && !now.listing)
-        .then(|| format!("listed {} documents; {} to do", grouped(now.listed), grouped(now.pending)))
+        .then(|| format!("listed {} items; {} documents to do", grouped(now.listed), grouped(now.pending)))
 }
 
 /// The snapshot on one line.
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn the_end_of_the_listing_is_a_milestone_once() {
         let listing = Snapshot { listing: true, ..snapshot() };
-        assert_eq!(milestone(&listing, &snapshot()).unwrap(), "listed 1,500 documents; 497 to do");
+        assert_eq!(milestone(&listing, &snapshot()).unwrap(), "listed 1,500 items; 497 documents to do");
         assert_eq!(milestone(&snapshot(), &snapshot()), None);
         assert_eq!(milestone(&listing, &Snapshot::default()), None);
         let stopping = Snapshot { stopping: true, in_flight: vec![], rate: 0.0, ..snapshot() };
