@@ -13,10 +13,11 @@ use crate::run::control::{self, Query};
 use crate::run::{self, Named, Order, Orders, Plan, Window};
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
@@ -145,25 +146,9 @@ async fn signalled_by(interrupt: &mut Signal, terminate: &mut Signal) -> u8 {
 
 /// Keeps the snapshot up to date and answers at the control socket, until it is aborted.
 async fn look(window: Window, feed: watch::Sender<Snapshot>, state: PathBuf, orders: Orders) {
-    let answers = feed.subscribe();
-    let (began, steered) = (window.began, orders.clone());
-    let served = control::serve(&state, move |query| {
-        let order = match query {
-            Query::Status => {
-                let running_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(0);
-                return status(&answers.borrow(), running_ms, steered.now());
-            }
-            Query::Pause => Order::Pause,
-            Query::Resume => Order::Go,
-            Query::Drain => Order::Stop,
-        };
-        // A run that is told to stop stays told: the answer says what holds.
-        steered.give(order);
-        json!({"order": steered.now().name()})
-    })
-    .await;
-    let _served =
-        served.map_err(|error| tracing::warn!(%error, "no control socket: `lazaret ctl` will not work"));
+    let _served = serve(&state, feed.subscribe(), window.began, orders.clone())
+        .await
+        .map_err(|error| tracing::warn!(%error, "no control socket: `lazaret ctl` will not work"));
     let mut last = (window.carried.load(Ordering::Relaxed), tokio::time::Instant::now());
     loop {
         let carried = window.carried.load(Ordering::Relaxed);
@@ -171,38 +156,66 @@ async fn look(window: Window, feed: watch::Sender<Snapshot>, state: PathBuf, ord
         let rate = (carried - last.0) as f64 / last.1.elapsed().max(LOOK).as_secs_f64();
         last = (carried, tokio::time::Instant::now());
         let sources = window.sources.clone();
-        let Ok(counted) = window.readers.with(move |reader| reader.counted(&sources)).await else {
-            tokio::time::sleep(LOOK).await;
-            continue;
-        };
-        let count = |state: State| counted.get(&state).copied().unwrap_or(0);
-        let in_flight = in_flight(&window);
-        feed.send_modify(|now| {
-            let smoothed = if now.rate == 0.0 { rate } else { 0.8 * now.rate + 0.2 * rate };
-            *now = Snapshot {
-                known: true,
-                stopping: orders.is_stopped(),
-                listed: window.listed.load(Ordering::Relaxed),
-                listing: window.listing.load(Ordering::Relaxed),
-                indexed: count(State::Indexed),
-                suspect: count(State::Suspect),
-                retrying: count(State::Retrying),
-                quarantined: count(State::Quarantined),
-                excluded: count(State::Excluded),
-                deleted: count(State::Deleted),
-                pending: count(State::Pending),
-                in_flight,
-                rate: smoothed,
-            };
-        });
+        // Where the ledger cannot be read at the moment, what was last known is shown on.
+        if let Ok(counted) = window.readers.with(move |reader| reader.counted(&sources)).await {
+            let seen = snapshot(&window, &counted, orders.is_stopped());
+            feed.send_modify(|now| {
+                let smoothed = if now.rate == 0.0 { rate } else { 0.8 * now.rate + 0.2 * rate };
+                *now = Snapshot { rate: smoothed, ..seen };
+            });
+        }
         tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Answers at the control socket for as long as what this gives lives.
+async fn serve(
+    state: &Path,
+    answers: watch::Receiver<Snapshot>,
+    began: Instant,
+    orders: Orders,
+) -> std::io::Result<control::ControlGuard> {
+    control::serve(state, move |query| {
+        let order = match query {
+            Query::Status => {
+                let running_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(0);
+                return status(&answers.borrow(), running_ms, orders.now());
+            }
+            Query::Pause => Order::Pause,
+            Query::Resume => Order::Go,
+            Query::Drain => Order::Stop,
+        };
+        // A run that is told to stop stays told: the answer says what holds.
+        orders.give(order);
+        json!({"order": orders.now().name()})
+    })
+    .await
+}
+
+/// Where the run stands, but for its rate.
+fn snapshot(window: &Window, counted: &BTreeMap<State, u64>, stopping: bool) -> Snapshot {
+    let count = |state: State| counted.get(&state).copied().unwrap_or(0);
+    Snapshot {
+        known: true,
+        stopping,
+        listed: window.listed.load(Ordering::Relaxed),
+        listing: window.listing.load(Ordering::Relaxed),
+        indexed: count(State::Indexed),
+        suspect: count(State::Suspect),
+        retrying: count(State::Retrying),
+        quarantined: count(State::Quarantined),
+        excluded: count(State::Excluded),
+        deleted: count(State::Deleted),
+        pending: count(State::Pending),
+        in_flight: in_flight(window),
+        rate: 0.0,
     }
 }
 
 /// Path and time in ms of each document in hand, the one that takes longest first.
 fn in_flight(window: &Window) -> Vec<(String, u64)> {
     let shown = window.shown.lock().unwrap_or_else(PoisonError::into_inner);
-    let ms = |since: std::time::Instant| u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let ms = |since: Instant| u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
     let mut in_flight: Vec<_> = shown.values().map(|one| (one.path.clone(), ms(one.since))).collect();
     in_flight.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     in_flight
