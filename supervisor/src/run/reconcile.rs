@@ -163,8 +163,11 @@ impl Comparison<'_> {
             }
             Err(error) => return Err(error.into()),
         }
-        // Of what could not be read before and cannot be now, a listing has nothing new to say.
-        let mut unreadable: Vec<_> = unreadable.into_iter().collect();
+        self.still_unreadable(unreadable.into_iter().collect())
+    }
+
+    /// Of what could not be read before and cannot be now, a listing has nothing new to say.
+    fn still_unreadable(&mut self, mut unreadable: Vec<DocumentId>) -> Result<(), RunError> {
         unreadable.sort_unstable();
         for id in unreadable {
             let record = self.reader.record(id)?;
