@@ -1,3 +1,5 @@
+//! What may be written, what it comes to, and what is said of all that may not.
+
 use super::*;
 use std::path::Path;
 
