@@ -150,6 +150,15 @@ fn limits(mut section: Section, all: &mut Complaints) -> (Limits, Limits) {
     let limits = settled(raw, "limits", all);
     let raw = raw_limits(large, large_lane(&limits), all);
     let large = settled(raw, "limits.large", all);
+    // What the supervisor itself counts sends nothing to the large lane: a document must not meet another limit there.
+    let large = Limits {
+        input: limits.input,
+        expansion: limits.expansion,
+        ratio: limits.ratio,
+        depth: limits.depth,
+        entries: limits.entries,
+        ..large
+    };
     for (name, large, small) in [
         ("wall", large.wall_ms, limits.wall_ms),
         ("cpu", large.cpu_ms, limits.cpu_ms),

@@ -205,6 +205,13 @@ fn wall_and_processor_time_go_together() {
 fn the_large_lane_follows_the_limits_and_is_never_smaller() {
     let settings = load("[limits]\nmemory = \"1GiB\"\n[limits.large]\nwall = \"1h\"", &[]).unwrap();
     assert_eq!((settings.large.memory, settings.large.wall_ms), (4 << 30, 3_600_000));
+    let counted = "input = \"1KiB\"\nexpansion = \"1KiB\"\nratio = 1\ndepth = 1\nentries = 1";
+    let settings = load(&format!("[limits.large]\n{counted}"), &[]).unwrap();
+    assert_eq!(
+        settings.large,
+        Settings::default().large,
+        "what the supervisor counts is the same in every lane"
+    );
     let found = problems("[limits.large]\nmemory = \"1MiB\"", &[]);
     assert_eq!(found, ["limits.large.memory: must be at least `limits.memory`"]);
 }
