@@ -4,6 +4,8 @@
 //! document, [`rules`] decides without touching anything, [`ledger`] remembers.
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
+mod idle;
+
 pub mod settings;
 
 pub mod source;

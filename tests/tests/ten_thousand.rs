@@ -46,9 +46,8 @@ struct Held {
 /// So many descriptors and threads the stores may have more at one moment than at another: a merge of the index that is
 /// under way, one more reader of the ledger.
 const STORES_MOST: usize = 4;
-/// A connection to a store holds two files, and there are as many as documents that ever asked at the same moment: one each of
-/// those in flight.
-const CONNECTIONS_MOST: usize = 2 * IN_FLIGHT;
+/// Of each of two stores, ledger and texts, four connections stay open for whoever asks next; each holds two files.
+const CONNECTIONS_MOST: usize = 2 * 4 * 2;
 
 impl Held {
     /// Descriptors of the index, the ledger and the texts: their number moves a little, with what they are at.

@@ -46,7 +46,7 @@ struct Wanted<'a> {
 }
 
 fn run(common: &Common, args: &RequeueArgs, wanted: &Wanted<'_>, printer: &mut Printer) -> Outcome {
-    if !args.filter.is_given() && !wanted.stale && !args.all {
+    if !args.filter.is_given() && !wanted.stale && !args.all && !args.dry_run {
         let command = wanted.command;
         return Err(CliError::new(
             Cause::Usage,

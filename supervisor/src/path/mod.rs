@@ -17,6 +17,7 @@ mod recognise;
 pub mod spool;
 pub mod tree;
 
+use crate::idle::Idle;
 use crate::ledger::{Facts, Pipeline, Record};
 use crate::pool::Pool;
 use crate::pool::command::Missing;
@@ -43,7 +44,7 @@ use shared::{DocumentId, Format, Limits, versions};
 use spool::Spool;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// What every document of a run is carried with.
 #[derive(Debug)]
@@ -128,8 +129,7 @@ pub struct Room {
 pub struct Earlier {
     readers: Arc<Readers>,
     state: PathBuf,
-    /// Readers of the kept texts that are idle.
-    texts: Arc<Mutex<Vec<Texts>>>,
+    texts: Arc<Idle<Texts>>,
 }
 
 impl Earlier {
@@ -142,13 +142,12 @@ impl Earlier {
         let hash = of.in_sink.as_ref()?.text;
         let (state, idle) = (self.state.clone(), self.texts.clone());
         let read = tokio::task::spawn_blocking(move || {
-            let kept = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let texts = match kept {
+            let texts = match idle.take() {
                 Some(texts) => texts,
                 None => Texts::open_reader(&state).ok()??,
             };
             let text = texts.get(hash).ok()?;
-            idle.lock().unwrap_or_else(PoisonError::into_inner).push(texts);
+            idle.give(texts);
             text
         });
         read.await.ok()?

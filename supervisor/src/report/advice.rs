@@ -67,7 +67,7 @@ fn retrying(record: &Record, id: &str, zone: &TimeZone) -> String {
             "Nothing, once the index can be written to: its text is kept, and a later run writes it without extracting it again."
                 .to_owned()
         }
-        (Some(Kind::SourceDenied), _) => {
+        (Some(Kind::SourceDenied), None) => {
             "Give lazaret the right to read it: every run tries to open it once, for as long as it takes; while its source's \
              breaker is open, one document for all."
                 .to_owned()
@@ -76,8 +76,7 @@ fn retrying(record: &Record, id: &str, zone: &TimeZone) -> String {
             "Mend its extractor: the next run probes it, and takes all that wait for it when it works.".to_owned()
         }
         (_, Some(at)) => format!(
-            "Nothing: a run at {} or later tries it again, not before, since the wait grows with each failure ({attempts} so \
-             far); `lazaret retry --id {id}` makes it due at once.",
+            "Nothing: a run at {} or later tries it again, not before ({attempts} so far); `lazaret retry --id {id}` makes it due at once.",
             local(at, zone)
         ),
         (_, None) => "Nothing: the next run tries it again.".to_owned(),

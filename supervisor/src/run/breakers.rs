@@ -318,7 +318,8 @@ impl Watch<'_> {
     /// The built-in document first, then one of those that wait.
     async fn probe_extractor(&self, name: &str, breaker: &Breaker) -> Result<(), RunError> {
         let means = &self.desk.means;
-        if !self.desk.breakers.lock().probed.insert(name.to_owned()) {
+        let first = self.desk.breakers.lock().probed.insert(name.to_owned());
+        if !first && !breaker.probe_is_due(&means.settings.retry, now()) {
             return Ok(());
         }
         means.gate.shut(name, &breaker.message);

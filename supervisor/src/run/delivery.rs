@@ -17,10 +17,14 @@ use crate::rules::fault::Fault;
 use crate::rules::kind::{Kind, Stage, State};
 use crate::rules::retry::{self, Lane, Rules};
 use crate::settings::Settings;
-use crate::sink::{Entry, SinkError, embedded};
+use crate::sink::{Entry, NotTaken, SinkError, embedded};
+use shared::DocumentId;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Documents whose text the sink refuses.
+pub(super) type Refused = HashMap<DocumentId, NotTaken>;
 
 /// What connectors may know of the sink.
 #[derive(Debug, Default)]
@@ -162,7 +166,7 @@ impl Delivery {
     pub(super) fn unsent(
         &self,
         batch: Vec<Work>,
-        attempts: &HashMap<shared::DocumentId, u32>,
+        attempts: &HashMap<DocumentId, u32>,
         fault: &Fault,
         attempted: bool,
     ) -> Vec<Event> {
@@ -178,6 +182,24 @@ impl Delivery {
             Some(Event { doc: work.doc, expects: Some(work.revision), at: now(), change })
         };
         batch.into_iter().filter_map(event).collect()
+    }
+
+    /// What the sink has acknowledged, or for good refuses.
+    pub(super) fn written(&self, work: Work, attempts: u32, refused: &Refused) -> Event {
+        let change = match refused.get(&work.doc) {
+            None => work.change,
+            Some(refused) => {
+                let mut fault = Fault::new(Stage::Write, Kind::SinkRejected, refused.message.clone());
+                self.settings.classify(&mut fault);
+                let settle = self.settle(&fault, attempts);
+                let facts = match work.change {
+                    Change::Written { facts, .. } => facts,
+                    _ => Box::default(),
+                };
+                Change::Failed { fault: Box::new(fault), settle, facts }
+            }
+        };
+        Event { doc: work.doc, expects: Some(work.revision), at: now(), change }
     }
 
     fn settle(&self, fault: &Fault, attempts: u32) -> Settle {
@@ -199,12 +221,21 @@ pub(super) fn again(record: &Record, text: String) -> Option<(Change, Entry)> {
         (None, Some(in_sink)) => written_again(record, in_sink),
         (None, None) => return None,
     };
-    let Change::Written { state, facts, fault, .. } = &change else { return None };
-    let of = [facts.evidence.as_ref(), fault.as_ref().map(|fault| &fault.evidence), record.evidence.as_ref()];
-    let title = of.into_iter().flatten().find_map(|evidence| evidence.metadata.as_ref()?.title.clone());
-    let entry =
-        Entry { id: record.id, title, path: record.identity.shown(), state: *state, text: text.into() };
+    let Change::Written { state, .. } = &change else { return None };
+    let entry = entry(record, *state, text);
     Some((change, entry))
+}
+
+/// What the sink is given of a document whose text was kept.
+pub(super) fn entry(record: &Record, state: State, text: String) -> Entry {
+    let unsent = record.unsent.as_deref();
+    let of = [
+        unsent.and_then(|unsent| unsent.facts.evidence.as_ref()),
+        unsent.and_then(|unsent| Some(&unsent.fault.as_ref()?.evidence)),
+        record.evidence.as_ref(),
+    ];
+    let title = of.into_iter().flatten().find_map(|evidence| evidence.metadata.as_ref()?.title.clone());
+    Entry { id: record.id, title, path: record.identity.shown(), state, text: text.into() }
 }
 
 fn written_again(record: &Record, in_sink: &InSink) -> Change {

@@ -1,20 +1,21 @@
 //! Reads of the ledger from tasks: a few connections, each used by one thread that may block.
 
+use crate::idle::Idle;
 use crate::ledger::{LedgerError, Reader};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-/// Connections that are idle.
+/// Connections to one ledger.
 #[derive(Debug)]
 pub struct Readers {
     state: PathBuf,
-    idle: Mutex<Vec<Reader>>,
+    idle: Idle<Reader>,
 }
 
 impl Readers {
     /// Of the ledger in this state folder.
     pub fn new(state: &Path) -> Self {
-        Readers { state: state.to_owned(), idle: Mutex::default() }
+        Readers { state: state.to_owned(), idle: Idle::default() }
     }
 
     /// A connection of one's own.
@@ -29,13 +30,12 @@ impl Readers {
     ) -> Result<T, LedgerError> {
         let readers = self.clone();
         let done = tokio::task::spawn_blocking(move || {
-            let idle = readers.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let reader = match idle {
+            let reader = match readers.idle.take() {
                 Some(reader) => reader,
                 None => readers.open()?,
             };
             let answer = read(&reader);
-            readers.idle.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
+            readers.idle.give(reader);
             answer
         });
         done.await.map_err(|_| LedgerError::Ended)?

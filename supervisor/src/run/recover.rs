@@ -39,7 +39,7 @@ pub(super) async fn recover(
             );
             alerts.raise(Topic::Recovery, None, &words);
         }
-        index.is_known()?;
+        index.mark_known()?;
     }
     Ok(())
 }

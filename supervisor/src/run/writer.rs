@@ -5,17 +5,16 @@
 //! and leaves out what has; what is overtaken while the index commits is put right behind it. Where the index cannot be written
 //! to, what follows is [`super::delivery`]'s.
 
-use super::delivery::{self, Delivery};
+use super::delivery::{self, Delivery, Refused};
 use super::readers::Readers;
 use super::{RunError, desk};
 use crate::fault_point::{self, Point};
-use crate::ledger::{Applied, Change, Durability, Event, LedgerHandle, Record, Settle};
+use crate::ledger::{Applied, Change, Durability, Event, LedgerHandle, Record};
 use crate::rules::fault::Fault;
-use crate::rules::kind::{Kind, Stage, Why};
 use crate::rules::retry;
 use crate::sink::embedded::Embedded;
 use crate::sink::texts::Texts;
-use crate::sink::{Batch, Entry, NotTaken, SinkError};
+use crate::sink::{Batch, Entry, SinkError};
 use shared::{ContentHash, DocumentId};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -136,9 +135,6 @@ struct Writer {
     delivery: Delivery,
 }
 
-/// A document whose text the sink refuses, by its id.
-type Refused = HashMap<DocumentId, NotTaken>;
-
 impl Writer {
     async fn commit(&mut self, batch: Vec<Work>) -> Result<(), RunError> {
         let documents: Vec<_> = batch.iter().map(|work| work.doc).collect();
@@ -218,7 +214,11 @@ impl Writer {
         };
         self.delivery.taken(work.len());
         let before = self.texts_before(&work).await?;
-        let events = work.into_iter().map(|work| event(work, &refused)).collect::<Vec<_>>();
+        let event = |work: Work| {
+            let attempts = attempts.get(&work.doc).copied().unwrap_or(0);
+            self.delivery.written(work, attempts, &refused)
+        };
+        let events = work.into_iter().map(event).collect::<Vec<_>>();
         let applied = self.ledger.append(events, Durability::Synced).await?;
         self.put_right(applied).await?;
         self.forget(before).await
@@ -275,7 +275,8 @@ impl Writer {
         self.delivery.probed(outcome.as_ref().err()).await?;
         match outcome {
             Ok(refused) => {
-                let events: Vec<_> = work.into_iter().map(|work| event(work, &refused)).collect();
+                let event = |work: Work| self.delivery.written(work, 1, &refused);
+                let events: Vec<_> = work.into_iter().map(event).collect();
                 let applied = self.ledger.append(events, Durability::Synced).await?;
                 self.put_right(applied).await
             }
@@ -387,6 +388,7 @@ fn into_index(store: &mut Store, work: &[Work]) -> Result<Refused, SinkError> {
 
 fn back_to_the_ledger(store: &mut Store, records: &[Record]) -> Result<(), SinkError> {
     let mut batch = Batch::default();
+    // What the sink refuses of these it has refused before: the ledger does not say that it is there.
     for record in records {
         let text = match &record.in_sink {
             Some(in_sink) => store.texts.get(in_sink.text)?.map(|text| (in_sink.state, text)),
@@ -394,30 +396,9 @@ fn back_to_the_ledger(store: &mut Store, records: &[Record]) -> Result<(), SinkE
         };
         match text {
             None => batch.removals.push(record.id),
-            Some((state, text)) => batch.writes.push(Entry {
-                id: record.id,
-                title: None,
-                path: record.identity.shown(),
-                state,
-                text: text.into(),
-            }),
+            Some((state, text)) => batch.writes.push(delivery::entry(record, state, text)),
         }
     }
     store.index.commit(&batch)?;
     Ok(())
-}
-
-fn event(work: Work, refused: &HashMap<DocumentId, NotTaken>) -> Event {
-    let change = match refused.get(&work.doc) {
-        None => work.change,
-        Some(refused) => Change::Failed {
-            fault: Box::new(Fault::new(Stage::Write, Kind::SinkRejected, refused.message.clone())),
-            settle: Settle::Quarantine { why: Why::Permanent },
-            facts: match work.change {
-                Change::Written { facts, .. } => facts,
-                _ => Box::default(),
-            },
-        },
-    };
-    Event { doc: work.doc, expects: Some(work.revision), at: desk::now(), change }
 }

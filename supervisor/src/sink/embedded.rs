@@ -66,7 +66,7 @@ impl fmt::Debug for Embedded {
 
 impl Embedded {
     /// Opens the index below `state`, or makes an empty one; `true` where it is new (or was damaged and is made anew), so that all that the
-    /// ledger believes to be in it has to be written again. It stays new, over deaths and openings, until [`Embedded::is_known`]
+    /// ledger believes to be in it has to be written again. It stays new, over deaths and openings, until [`Embedded::mark_known`]
     /// was said.
     ///
     /// # Errors
@@ -95,7 +95,7 @@ impl Embedded {
     ///
     /// # Errors
     /// The folder cannot be written to; the index is still new at the next opening.
-    pub fn is_known(&self) -> Result<(), SinkError> {
+    pub fn mark_known(&self) -> Result<(), SinkError> {
         discard(&self.folder.join(NEW)).map_err(|error| SinkError::io(&self.folder, error))
     }
 
@@ -580,7 +580,7 @@ mod tests {
         assert_eq!(found(state.path(), "new"), [id(1)]);
         index.commit(&Batch { writes: vec![], removals: vec![id(2), id(9)] }).unwrap();
         assert_eq!(index.count().unwrap(), 1);
-        index.is_known().unwrap();
+        index.mark_known().unwrap();
         drop(index);
         let (index, new) = Embedded::open(state.path()).unwrap();
         assert!(!new);
@@ -633,7 +633,7 @@ mod tests {
             let (mut index, new) = Embedded::open(state.path()).unwrap();
             assert!(new, "{damage}");
             assert_eq!(index.count().unwrap(), 0);
-            index.is_known().unwrap();
+            index.mark_known().unwrap();
             index.commit(&batch(vec![entry(1, "text")])).unwrap();
             assert_eq!(found(state.path(), "text"), [id(1)]);
             assert!(!folder.with_extension("damaged").exists());
@@ -643,7 +643,7 @@ mod tests {
     #[test]
     fn an_index_is_new_until_somebody_knows_of_it() {
         let state = tempfile::tempdir().unwrap();
-        let new = || Embedded::open(state.path()).map(|(index, new)| (new, index.is_known())).unwrap().0;
+        let new = || Embedded::open(state.path()).map(|(index, new)| (new, index.mark_known())).unwrap().0;
         assert!(Embedded::open(state.path()).unwrap().1);
         assert!(new());
         assert!(!new());
@@ -692,7 +692,7 @@ mod tests {
         assert!(matches!(Embedded::open(state.path()), Err(SinkError::Index { .. })));
         drop(index);
         assert!(state.path().join("index/.tantivy-writer.lock").exists());
-        Embedded::open(state.path()).unwrap().0.is_known().unwrap();
+        Embedded::open(state.path()).unwrap().0.mark_known().unwrap();
         assert!(!Embedded::open(state.path()).unwrap().1);
     }
 

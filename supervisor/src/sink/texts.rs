@@ -4,6 +4,7 @@
 //! know; here nothing is counted.
 
 use super::SinkError;
+use super::embedded::TEXT_MAX;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 use shared::ContentHash;
 use std::path::{Path, PathBuf};
@@ -121,7 +122,7 @@ impl Texts {
             })
             .map_err(failed)?;
         let Some((size, packed)) = row else { return Ok(None) };
-        let size = usize::try_from(size).unwrap_or_default();
+        let size = usize::try_from(size).ok().filter(|size| *size <= TEXT_MAX).unwrap_or_default();
         let text = zstd::bulk::decompress(&packed, size)
             .ok()
             .filter(|bytes| ContentHash::of(bytes) == hash)
