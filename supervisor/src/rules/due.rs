@@ -84,17 +84,34 @@ fn limit_was_raised(record: &Record, present: Present<'_>) -> bool {
 pub fn stands(rested: &Record, sha256: ContentHash, current: &Pipeline, present: Present<'_>) -> bool {
     let settled = match rested.state {
         State::Indexed | State::Suspect => !versions::is_stale(&rested.pipeline, current),
-        State::Quarantined => true,
-        State::Retrying if rested.large.is_none() => {
-            !matches!(rested.stage, None | Some(Stage::Discover | Stage::Fetch))
-                && rested.kind != Some(Kind::ExtractorBroken)
-        }
+        State::Quarantined => is_of_these_bytes(rested),
+        State::Retrying if rested.large.is_none() => is_of_these_bytes(rested),
         // On its way to the large lane.
         _ => rested.large.is_some(),
     };
     // What only the large lane can help goes there as it stands.
     let as_it_is = matches!(due(rested, current, present), None | Some(Due::Large));
     settled && rested.sha256 == Some(sha256) && as_it_is
+}
+
+/// Whether a fault speaks of the bytes whose hash the record has. One of the source says that they could not be had, and the hash is
+/// that of the bytes before.
+fn is_of_these_bytes(rested: &Record) -> bool {
+    rested.fetched
+        && !matches!(
+            rested.kind,
+            Some(
+                Kind::SourceUnreachable
+                    | Kind::SourceIo
+                    | Kind::SourceTimeout
+                    | Kind::SourceThrottled
+                    | Kind::SourceChanged
+                    | Kind::SourceVanished
+                    | Kind::SourceDenied
+                    | Kind::TransferDamaged
+                    | Kind::ExtractorBroken
+            )
+        )
 }
 
 /// Whether the large lane has more of what sent a document there than it met; always where nothing is known of that.

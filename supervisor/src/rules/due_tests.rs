@@ -66,6 +66,29 @@ fn another_version_makes_due_what_failed_in_that_stage_or_behind_it() {
 }
 
 #[test]
+fn a_failure_to_have_the_bytes_does_not_stand_once_they_are_had() {
+    let settings = Settings::default();
+    let present = Present { settings: &settings, large: true };
+    let bytes = ContentHash::of(b"v1");
+    let stand = |record: &Record| stands(record, bytes, &made_with(), present);
+    for (stage, kind, expected) in [
+        (Stage::Extract, Kind::CrashSegv, true),
+        (Stage::Extract, Kind::TimeStalled, true),
+        (Stage::Fetch, Kind::SupervisorLost, true),
+        (Stage::Fetch, Kind::SourceIo, false),
+        (Stage::Fetch, Kind::TransferDamaged, false),
+        (Stage::Extract, Kind::ExtractorBroken, false),
+    ] {
+        let of = failed(Fault::new(stage, kind, ""), made_with());
+        let known = Record { sha256: Some(bytes), fetched: true, ..of };
+        let retrying = Record { state: State::Retrying, why: None, ..known.clone() };
+        assert_eq!((stand(&known), stand(&retrying)), (expected, expected), "{kind}");
+        let of_bytes_before = Record { fetched: false, ..known };
+        assert!(!stand(&of_bytes_before), "{kind}");
+    }
+}
+
+#[test]
 fn an_engine_that_appears_makes_due_what_had_none() {
     let settings = Settings::default();
     let made = pipeline(&[(Stage::Identify, "1")]);
