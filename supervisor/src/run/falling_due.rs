@@ -84,9 +84,9 @@ pub(super) fn event(desk: &Desk, record: &Record) -> Option<Event> {
 }
 
 /// What waits for an extractor may have another by now, or one more behind it. Where it has not, it waits on and no attempt is
-/// counted.
+/// counted. Who has to be tried alone had its turn at the start of the run, and would be left behind now: it waits for the probe.
 fn waiting(desk: &Desk, record: &Record) -> Option<Event> {
-    let waits = record.kind == Some(Kind::ExtractorBroken);
+    let waits = record.kind == Some(Kind::ExtractorBroken) && !record.alone;
     waits.then(|| desk.event(record.id, Some(record.revision), Change::Due))
 }
 

@@ -121,7 +121,7 @@ impl Section {
             _ => None,
         };
         let hint = match value {
-            Value::Integer(number) => format!(" (did you mean `\"{number}s\"`?)"),
+            Value::Integer(number) if number > 0 => format!(" (did you mean `\"{number}s\"`?)"),
             _ => String::new(),
         };
         let allowed = format!("{}, above 0{hint}", units::TIME_ALLOWED);
