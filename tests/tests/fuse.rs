@@ -473,6 +473,34 @@ fn a_listing_that_hangs_is_ended_by_the_watchdog() {
 }
 
 #[test]
+fn what_lies_behind_a_folder_that_hangs_is_listed_and_carried() {
+    let scratch = new().with("limits.fetch='1s'");
+    let Some(fuse) = mounted(&scratch) else { return };
+    with_a_folder_that_hangs(&fuse);
+    fuse.heal();
+    scratch.run().ended(0);
+    assert_eq!(count(&scratch, "indexed -"), 15);
+    fuse.remove("hangs/0.txt");
+    fuse.remove("z/0.txt");
+    fuse.put("z/new.txt", "The harbour, z, a new one.\n");
+    // The kernel locks a folder while it asks for one of its entries: that hangs as well.
+    fuse.put("s/slow.txt", "The harbour, one that hangs.\n");
+    fuse.fault("hangs", Operation::List, 0, Act::Hang);
+    fuse.fault("s/slow.txt", Operation::Stat, 0, Act::Hang);
+    scratch.run().ended(0);
+    let told = outcomes(&scratch);
+    assert_eq!(told["hangs"], "retrying source.timeout");
+    assert_eq!(told["s"], "retrying source.timeout");
+    assert_eq!((&*told["hangs/0.txt"], &*told["z/0.txt"]), ("indexed -", "deleted -"));
+    assert_eq!(told["z/new.txt"], "indexed -");
+    fuse.heal();
+    scratch.run().ended(0);
+    let told = outcomes(&scratch);
+    assert_eq!((&*told["hangs"], &*told["hangs/0.txt"]), ("deleted source.timeout", "deleted -"));
+    assert_eq!(count(&scratch, "indexed -"), 15);
+}
+
+#[test]
 fn a_file_system_that_dies_under_the_listing_deletes_nothing() {
     let scratch = new();
     let Some(mut fuse) = mounted(&scratch) else { return };

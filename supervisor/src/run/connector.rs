@@ -11,20 +11,20 @@
 use super::breakers::{self, Watch};
 use super::desk::{self, Desk};
 use super::falling_due::fall_due;
+use super::listing::{HUNG_MAX, Walk, Walked};
 use super::verify::{Picked, verify};
 use super::{Orders, RunError};
-use crate::fault_point::{self, Point};
-use crate::ledger::{Change, Due, Durability, Facts, Queue, Record, SourceId, SourceRow, Task};
+use crate::ledger::{Change, Due, Facts, Queue, Record, SourceId, SourceRow, Task};
 use crate::path::tree::Tree;
 use crate::rules::due;
 use crate::rules::fault::Fault;
 use crate::rules::kind::{Kind, Stage};
 use crate::rules::retry::{self, Lane};
 use crate::sink::texts::Texts;
-use crate::source::folder::{self, Batch, Listed, Listing, ListingError, Verify};
+use crate::source::folder::{Hung, Listed, ListingError};
 use shared::DocumentId;
 use std::collections::{HashSet, VecDeque};
-use std::ops::ControlFlow;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -73,11 +73,12 @@ impl Connector<'_> {
         }
         let mut work = Work::new(sources);
         let recorded = Arc::new(Notify::new());
-        let given_up = GivenUp::default();
+        let patience = Duration::from_millis(self.desk.means.settings.limits.fetch_ms);
+        let mut hung = Hung::new();
         let mut listing = None;
         if self.lists {
             self.listing.store(true, Ordering::Relaxed);
-            listing = Some(self.begin_listing(recorded.clone(), given_up.0.clone(), work.picked.clone()));
+            listing = Some(Walk::begin(&self, recorded.clone(), work.picked.clone(), &hung));
         }
         let mut listed = Listed::default();
         loop {
@@ -100,15 +101,23 @@ impl Connector<'_> {
                 biased;
                 () = self.orders.stopped(), if !work.stopping => work.stopping = true,
                 Some(done) = work.trees.join_next() => self.tree_done(&mut work, done)?,
-                done = async { listing.as_mut().expect("guarded").await }, if listing.is_some() => {
+                walked = async { listing.as_mut().expect("guarded").ends_or_hangs(patience).await }, if listing.is_some() => {
                     listing = None;
-                    self.listing.store(false, Ordering::Relaxed);
                     work.stale = true;
-                    match done.map_err(|_| RunError::Ended)? {
-                        Ok(outcome) => listed = outcome,
-                        Err(ListingError::Stopped) if self.orders.is_stopped() => {}
-                        Err(error) => return Err(error.into()),
+                    match walked {
+                        Walked::Hangs(path) => {
+                            self.walk_on(&mut hung, path)?;
+                            work.picked = Picked::default();
+                            listing = Some(Walk::begin(&self, recorded.clone(), work.picked.clone(), &hung));
+                            continue;
+                        }
+                        Walked::Ended(done) => match done.map_err(|_| RunError::Ended)? {
+                            Ok(outcome) => listed = outcome,
+                            Err(ListingError::Stopped) if self.orders.is_stopped() => {}
+                            Err(error) => return Err(error.into()),
+                        },
                     }
+                    self.listing.store(false, Ordering::Relaxed);
                 }
                 () = recorded.notified() => work.stale = true,
                 () = self.orders.resumed(), if self.orders.is_paused() => work.stale = true,
@@ -126,60 +135,16 @@ impl Connector<'_> {
         self.desk.breakers.open(self.source.id)
     }
 
-    fn begin_listing(
-        &self,
-        recorded: Arc<Notify>,
-        given_up: Arc<AtomicBool>,
-        picked: Picked,
-    ) -> tokio::task::JoinHandle<Result<Listed, ListingError>> {
-        // Not the desk: a listing that hangs must not keep the writer waiting for it.
-        let (ledger, readers, settings) =
-            (self.desk.ledger.clone(), self.desk.readers.clone(), self.desk.means.settings.clone());
-        let (source, state) = (self.source.clone(), self.state.clone());
-        let (accept_deletions, seen, walked, orders) =
-            (self.accept_deletions, self.listed.clone(), self.walked.clone(), self.orders.clone());
-        let share = settings.verify_share;
-        tokio::task::spawn_blocking(move || {
-            let reader = readers.open().map_err(ListingError::Ledger)?;
-            let listing = Listing {
-                source: &source,
-                reader: &reader,
-                policy: &settings.policy,
-                input_limit: settings.limits.input,
-                state: &state,
-                now: desk::now(),
-                accept_deletions,
-                deletion_guard: settings.deletion_guard,
-                verify: (share > 0.0).then_some(Verify { share, salt: desk::now().cast_unsigned() }),
-            };
-            let mut trouble = None;
-            let outcome = folder::list(&listing, &mut |Batch { events, items, verify }| {
-                seen.store(items, Ordering::Relaxed);
-                walked.fetch_add(1, Ordering::Relaxed);
-                picked.add(verify);
-                if orders.is_stopped() || given_up.load(Ordering::Relaxed) {
-                    return ControlFlow::Break(());
-                }
-                if events.is_empty() {
-                    return ControlFlow::Continue(());
-                }
-                fault_point::reach(Point::Listing);
-                match ledger.append_blocking(events, Durability::Journal) {
-                    Ok(_) => {
-                        recorded.notify_one();
-                        ControlFlow::Continue(())
-                    }
-                    Err(error) => {
-                        trouble = Some(error);
-                        ControlFlow::Break(())
-                    }
-                }
-            });
-            match trouble {
-                Some(error) => Err(ListingError::Ledger(error)),
-                None => outcome,
-            }
-        })
+    /// A walk hangs there: another one passes it by.
+    fn walk_on(&self, hung: &mut Hung, path: Vec<u8>) -> Result<(), RunError> {
+        tracing::warn!(path = %String::from_utf8_lossy(&path), "the file system does not answer; the listing passes it by");
+        self.walked.fetch_add(1, Ordering::Relaxed);
+        let is_gone = path.is_empty() || hung.len() >= HUNG_MAX || !hung.insert(path);
+        if is_gone {
+            let source = io::Error::from(io::ErrorKind::TimedOut);
+            return Err(ListingError::Root { path: self.source.root.clone(), source }.into());
+        }
+        Ok(())
     }
 
     /// What was in hand when the supervisor died is tried first, one tree at a time and nothing beside it.
@@ -475,16 +440,6 @@ pub(super) async fn only(desk: &Desk, source: &SourceRow, record: &Record) -> Re
 /// Whether a record is of something that has bytes: what only a listing can settle has not.
 pub(super) fn can_be_carried(record: &Record) -> bool {
     record.parent.is_some() || record.stat.is_some()
-}
-
-/// Tells the listing, which nobody can abort, that the connector has ended.
-#[derive(Default)]
-struct GivenUp(Arc<AtomicBool>);
-
-impl Drop for GivenUp {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// What is left when nothing is under way.

@@ -12,6 +12,7 @@ mod delivery;
 pub mod desk;
 mod error;
 mod falling_due;
+mod listing;
 mod machine;
 mod orders;
 mod readers;

@@ -16,7 +16,7 @@ use crate::settings::Settings;
 use crate::sink::Batch;
 use crate::sink::embedded::{Embedded, Search};
 use crate::sink::texts::Texts;
-use crate::source::folder::{self, Listing, ListingError};
+use crate::source::folder::{self, Hung, Listing, ListingError, Pulse};
 use nix::sys::stat::lstat;
 use shared::{ContentHash, DocumentId};
 use std::collections::{BTreeMap, HashSet};
@@ -131,6 +131,8 @@ impl Comparison<'_> {
             accept_deletions: true,
             deletion_guard: plan.settings.deletion_guard,
             verify: None,
+            pulse: &Pulse::default(),
+            hung: &Hung::new(),
         };
         let mut failed = None;
         let outcome = folder::list(&listing, &mut |folder::Batch { events, .. }| {

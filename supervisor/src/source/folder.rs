@@ -9,11 +9,13 @@ mod entries;
 mod kernel;
 mod known;
 mod losses;
+mod pulse;
 #[cfg(test)]
 mod tests;
 mod verify;
 mod walk;
 
+pub use pulse::{Hung, Pulse};
 pub use verify::Verify;
 
 use crate::ledger::{Event, LedgerError, Millis, Reader, SourceRow, Stat};
@@ -39,6 +41,10 @@ pub struct Listing<'a> {
     pub deletion_guard: f64,
     /// Which of the unchanged items are to be read again all the same.
     pub verify: Option<Verify>,
+    /// Told what the file system is asked for.
+    pub pulse: &'a Pulse,
+    /// What is passed by: the file system does not answer there.
+    pub hung: &'a Hung,
 }
 
 /// What a walk hands over at a time: as a whole of bounded size.
@@ -129,6 +135,8 @@ pub fn list(
         accept_deletions: listing.accept_deletions,
         deletion_guard: listing.deletion_guard,
         verify: listing.verify,
+        pulse: listing.pulse,
+        hung: listing.hung,
     };
     walk::Walker::new(terms, &known::OfSource(listing.source.id, listing.reader), each)?.run()
 }

@@ -96,6 +96,7 @@ struct Place {
     accept: bool,
     device: Option<u64>,
     verify: Option<Verify>,
+    hung: Hung,
     /// What the last listing picked.
     picked: RefCell<Vec<Unchanged>>,
 }
@@ -112,6 +113,7 @@ impl Place {
             accept: false,
             device: None,
             verify: None,
+            hung: Hung::new(),
             picked: RefCell::default(),
         }
     }
@@ -144,6 +146,8 @@ impl Place {
             accept_deletions: self.accept,
             deletion_guard: 0.1,
             verify: self.verify,
+            pulse: &Pulse::default(),
+            hung: &self.hung,
         };
         let mut events = 0;
         self.picked.borrow_mut().clear();
@@ -323,6 +327,26 @@ fn names_are_bytes() {
 }
 
 #[test]
+fn what_hangs_is_passed_by_and_keeps_what_is_known_of_it() {
+    let mut place = Place::new("hung");
+    for path in ["a/1", "hangs/2", "hangs/below/3", "z/4", "z/5"] {
+        place.write(path, "x");
+    }
+    assert_eq!(place.list().0.new, 5);
+    place.hung = [b"hangs".to_vec(), b"z/5".to_vec(), b"z/6".to_vec()].into();
+    place.write("z/6", "x");
+    place.write("z/7", "x");
+    let (listed, _) = place.list();
+    assert_eq!((listed.unreadable, listed.gone, listed.new), (1, 0, 3), "the folder, z/6 and z/7");
+    let known = place.memory.0.borrow();
+    for path in ["hangs", "z/6"] {
+        let known = &known[path.as_bytes()];
+        assert_eq!((known.state, known.kind), (State::Retrying, Some(Kind::SourceTimeout)), "{path}");
+    }
+    assert_eq!(known[&b"z/5"[..]].kind, None, "it was there before");
+}
+
+#[test]
 fn an_unreadable_directory_has_a_record_and_keeps_what_is_below() {
     if nix::unistd::geteuid().is_root() {
         // Root may read everything: nothing can be shown here.
@@ -361,6 +385,8 @@ fn a_root_that_cannot_be_listed_is_an_error_and_a_stop_is_one() {
         accept_deletions: false,
         deletion_guard: 0.1,
         verify: None,
+        pulse: &Pulse::default(),
+        hung: &Hung::new(),
     };
     let mut stop = |_: Batch| ControlFlow::Break(());
     let stopped = Walker::new(terms, &place.memory, &mut stop).unwrap().run();

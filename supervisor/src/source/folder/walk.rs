@@ -8,6 +8,7 @@ use super::entries::Entries;
 use super::kernel::{file_type, open_directory, read, special};
 use super::known::{Cursor, Known, all_below, join};
 use super::losses::Losses;
+use super::pulse::{Hung, Pulse};
 use super::verify::{Verify, was_read};
 use super::{Batch, Listed, ListingError, Unchanged};
 use crate::fault_point::{Point, reach};
@@ -70,6 +71,8 @@ pub(super) struct Terms<'a> {
     pub(super) accept_deletions: bool,
     pub(super) deletion_guard: f64,
     pub(super) verify: Option<Verify>,
+    pub(super) pulse: &'a Pulse,
+    pub(super) hung: &'a Hung,
 }
 
 pub(super) struct Walker<'a> {
@@ -106,13 +109,18 @@ impl<'a> Walker<'a> {
     }
 
     pub(super) fn run(mut self) -> Result<Listed, ListingError> {
-        let root = open::root(&self.listing.source.root).map_err(|errno| self.root_error(errno.into()))?;
-        let stat = fstat(&root).map_err(|errno| self.root_error(errno.into()))?;
+        let pulse = self.listing.pulse;
+        let opened = pulse.during(b"", || {
+            let root = open::root(&self.listing.source.root)?;
+            let stat = fstat(&root)?;
+            Ok((root, stat))
+        });
+        let (root, stat) = opened.map_err(|errno: Errno| self.root_error(errno.into()))?;
         if self.state == Some((stat.st_dev, stat.st_ino)) {
             return Err(self.root_error(std::io::Error::other("it is the state folder itself")));
         }
         self.visited.insert((stat.st_dev, stat.st_ino));
-        let entries = read(&root).map_err(|errno| self.root_error(errno.into()))?;
+        let entries = pulse.during(b"", || read(&root)).map_err(|errno| self.root_error(errno.into()))?;
         if let Some(errno) = entries.broken {
             return Err(self.root_error(errno.into()));
         }
@@ -143,14 +151,18 @@ impl<'a> Walker<'a> {
                 self.rejected_directory(&path, next.known.as_deref(), rejection)?;
                 continue;
             }
+            if self.listing.hung.contains(&path) {
+                self.unreadable(&path, next.known.as_deref(), silent("the directory"))?;
+                continue;
+            }
             // What hangs in there must not keep what was seen before it from being recorded and carried.
             if !self.batch.is_empty() {
                 self.hand_over()?;
             }
-            let opened = match self.reopened(level) {
-                Ok(parent) => open_directory(parent, &next.name),
-                Err(errno) => Err(errno),
-            };
+            let opened = self.listing.pulse.during(&path, || {
+                let parent = self.reopened(level)?;
+                open_directory(parent, &next.name)
+            });
             if let Some(below) = self.directory(path, next, opened)? {
                 let far = levels.len().checked_sub(HELD).and_then(|far| levels.get_mut(far));
                 if let Some(far) = far.filter(|far| !far.path.is_empty()) {
@@ -185,7 +197,7 @@ impl<'a> Walker<'a> {
             // It went, or became something else, while the walk was on its way: the next listing says what.
             Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => return Ok(None),
             Err(errno) => {
-                self.unreadable(&path, known, errno)?;
+                self.unreadable(&path, known, fault(Stage::Discover, errno, "the directory"))?;
                 return Ok(None);
             }
         };
@@ -198,9 +210,11 @@ impl<'a> Walker<'a> {
             self.rejected_directory(&path, known, rejection)?;
             return Ok(None);
         }
-        let entries = read(&fd).unwrap_or_else(Entries::unreadable);
+        let entries = self.listing.pulse.during(&path, || read(&fd)).unwrap_or_else(Entries::unreadable);
         match entries.broken {
-            Some(errno) => self.unreadable(&path, known, errno)?,
+            Some(errno) => {
+                self.unreadable(&path, known, fault(Stage::Discover, errno, "the directory"))?;
+            }
             None => self.walked(known)?,
         }
         let left = self.items(fd.as_fd(), &path, &entries)?;
@@ -254,11 +268,10 @@ impl<'a> Walker<'a> {
         &mut self,
         path: &[u8],
         known: Option<&KnownItem>,
-        errno: Errno,
+        fault: Fault,
     ) -> Result<(), ListingError> {
         self.listed.unreadable += 1;
         self.listed.items += 1;
-        let fault = fault(Stage::Discover, errno, "the directory");
         if known.is_some_and(|known| known.state == State::Retrying && known.kind == Some(fault.kind)) {
             return Ok(());
         }
@@ -280,13 +293,14 @@ impl<'a> Walker<'a> {
                 self.missing(&missing, complete);
             }
             let known = cursor.exactly(name)?;
-            let stat = if directory { None } else { self.stat(fd, path, name, known.as_ref())? };
+            let whole = join(path, name);
+            let stat = if directory { None } else { self.stat(fd, &whole, name, known.as_ref())? };
             let is_directory = directory || stat.is_some_and(|stat| file_type(&stat) == SFlag::S_IFDIR);
             match stat {
                 _ if is_directory => {
                     left.push(Subdirectory { name: name.to_vec(), known: known.map(Box::new) });
                 }
-                Some(stat) => self.item(&join(path, name), known.as_ref(), &stat)?,
+                Some(stat) => self.item(&whole, known.as_ref(), &stat)?,
                 None => {}
             }
         }
@@ -308,20 +322,24 @@ impl<'a> Walker<'a> {
         name: &[u8],
         known: Option<&KnownItem>,
     ) -> Result<Option<FileStat>, ListingError> {
-        match fstatat(fd, OsStr::from_bytes(name), AtFlags::AT_SYMLINK_NOFOLLOW) {
-            Ok(stat) => Ok(Some(stat)),
-            // Its name was read a moment ago: whether it is gone is for the next listing to say.
-            Err(Errno::ENOENT) => Ok(None),
-            Err(errno) => {
-                self.listed.items += 1;
-                if !known.is_some_and(is_there) {
-                    let fault = fault(Stage::Discover, errno, "stat");
-                    let settle = Some(Settle::Retry { next_attempt: None });
-                    self.seen(&join(path, name), known, None, Some((fault, settle)))?;
-                }
-                Ok(None)
+        let fault = if self.listing.hung.contains(path) {
+            silent("stat")
+        } else {
+            let name = OsStr::from_bytes(name);
+            let stat = self.listing.pulse.during(path, || fstatat(fd, name, AtFlags::AT_SYMLINK_NOFOLLOW));
+            match stat {
+                Ok(stat) => return Ok(Some(stat)),
+                // Its name was read a moment ago: whether it is gone is for the next listing to say.
+                Err(Errno::ENOENT) => return Ok(None),
+                Err(errno) => fault(Stage::Discover, errno, "stat"),
             }
+        };
+        self.listed.items += 1;
+        if !known.is_some_and(is_there) {
+            let settle = Some(Settle::Retry { next_attempt: None });
+            self.seen(path, known, None, Some((fault, settle)))?;
         }
+        Ok(None)
     }
 
     fn item(&mut self, path: &[u8], known: Option<&KnownItem>, stat: &FileStat) -> Result<(), ListingError> {
@@ -495,6 +513,12 @@ impl<'a> Walker<'a> {
             ControlFlow::Break(()) => Err(ListingError::Stopped),
         }
     }
+}
+
+/// The file system did not answer this question when it was asked before.
+fn silent(act: &str) -> Fault {
+    let message = format!("{act}: its file system does not answer");
+    Fault::new(Stage::Discover, Kind::SourceTimeout, message)
 }
 
 /// Known, and neither gone nor on its way to be.

@@ -1,0 +1,56 @@
+//! Where a walk is, for whoever watches it. A file system that hangs holds the walk's thread for ever, and no signal frees
+//! it: then another walk begins, which passes by the place where this one hangs.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+/// Places that a walk passes by, since an earlier one hangs there: raw bytes, below the root.
+pub type Hung = BTreeSet<Vec<u8>>;
+
+/// What a walk asks of the file system at the moment.
+#[derive(Debug, Default)]
+pub struct Pulse(Mutex<Question>);
+
+#[derive(Debug, Default)]
+struct Question {
+    /// Of all questions of this walk.
+    number: u64,
+    open: bool,
+    path: Vec<u8>,
+}
+
+impl Pulse {
+    /// Notes that `ask` is asked at this path, until it is answered.
+    pub(super) fn during<T>(&self, path: &[u8], ask: impl FnOnce() -> T) -> T {
+        {
+            let mut question = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            question.number += 1;
+            question.open = true;
+            question.path.clear();
+            question.path.extend_from_slice(path);
+        }
+        let answer = ask();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).open = false;
+        answer
+    }
+
+    /// The number and the path of the question that is not answered yet.
+    pub fn question(&self) -> Option<(u64, Vec<u8>)> {
+        let question = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        question.open.then(|| (question.number, question.path.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_is_told_until_it_is_answered() {
+        let pulse = Pulse::default();
+        assert_eq!(pulse.question(), None);
+        pulse.during(b"a", || assert_eq!(pulse.question(), Some((1, b"a".to_vec()))));
+        assert_eq!(pulse.question(), None);
+        pulse.during(b"", || assert_eq!(pulse.question(), Some((2, Vec::new()))));
+    }
+}
