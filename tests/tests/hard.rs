@@ -299,6 +299,26 @@ fn copies_of_what_an_extractor_crashed_on_are_let_off_as_well() {
 }
 
 #[test]
+fn what_waits_for_an_extractor_whose_breaker_nobody_noted_is_not_forgotten() {
+    let mut scratch = new();
+    for n in 0..60 {
+        scratch.put(&format!("{n:02}.csv"), format!("harbour,{n}\nquay,2\nmole,3\n"));
+    }
+    let broken = extractor(&scratch, CRASH);
+    scratch.settings.push(broken);
+    scratch.run().ended(3);
+    assert_eq!(count(&scratch, "retrying - extractor.broken"), 60);
+    // The supervisor died when the documents had been told, and the breaker not yet noted.
+    Connection::open(scratch.state().join("ledger.sqlite"))
+        .unwrap()
+        .execute("DELETE FROM breakers", [])
+        .unwrap();
+    extractor(&scratch, "print(text)");
+    scratch.run().ended(0);
+    assert_eq!(count(&scratch, "indexed"), 60);
+}
+
+#[test]
 fn a_locked_member_stays_locked_with_the_wrong_password() {
     let mut scratch = new();
     // `zip -P secret` of `secret.txt`, and `open.txt` beside it.
@@ -325,4 +345,104 @@ fn a_locked_member_stays_locked_with_the_wrong_password() {
     assert!(marked > 0, "{after:?}");
     scratch.run().ended(0);
     assert_eq!(starts(&scratch), started);
+}
+
+#[test]
+fn retries_that_are_due_together_are_not_all_taken_in_hand_at_once() {
+    let delay = |hours: u32| format!("kinds.\"time.stalled\".delay='{hours}h'");
+    let mut scratch = new().with("children=1").with("retry.cap='1m'").with(&delay(2));
+    scratch.settings.extend(["stalled", "large.stalled"].map(|limit| format!("limits.{limit}='50ms'")));
+    for n in 0..40 {
+        scratch.put(&format!("{n:02}"), act(&format!("document {n}"), "sleep"));
+    }
+    scratch.run().ended(0);
+    assert_eq!(count(&scratch, "retrying - time.stalled 1"), 40);
+    // What waits longer than anything does by now is due.
+    scratch.settings.push(delay(1));
+    scratch.settings.retain(|setting| *setting != delay(2));
+    scratch.run().ended(0);
+    assert_eq!(count(&scratch, "retrying - time.stalled 2"), 40);
+    // How many were begun and not yet ended, one event after the other.
+    let db = Connection::open(scratch.state().join("ledger.sqlite")).unwrap();
+    let mut statement = db.prepare("SELECT change FROM events ORDER BY seq").unwrap();
+    let changes = statement.query_map([], |row| row.get::<_, String>(0)).unwrap().map(Result::unwrap);
+    let (mut in_hand, mut most) = (0, 0);
+    for change in changes {
+        in_hand += i32::from(change.starts_with("{\"Started\""));
+        in_hand -= i32::from(change.starts_with("{\"Failed\""));
+        most = most.max(in_hand);
+    }
+    assert!((1..=4).contains(&most), "{most} documents at a time for one child");
+}
+
+#[test]
+fn a_kept_text_that_is_damaged_is_made_anew_and_stops_nobody() {
+    let scratch = new();
+    for n in 0..20 {
+        scratch.put(&format!("{n:02}.txt"), format!("Letter number {n} from the harbour.\n"));
+    }
+    scratch.run().ended(0);
+    let damage = || {
+        let texts = Connection::open(scratch.state().join("texts.sqlite")).unwrap();
+        texts
+            .execute(
+                "UPDATE texts SET zstd = zeroblob(9) WHERE rowid IN (SELECT rowid FROM texts LIMIT 1)",
+                [],
+            )
+            .unwrap()
+    };
+    let readable = || scratch.list().keys().filter(|path| scratch.call(&["text", path]).status == 0).count();
+    let found = || {
+        let said = scratch.call(&["search", "harbour", "--format", "jsonl", "--limit", "100"]).ended(0);
+        said.stdout.lines().count()
+    };
+    // All texts are written to a new index from what is kept.
+    damage();
+    std::fs::remove_dir_all(scratch.state().join("index")).unwrap();
+    assert_eq!(readable(), 19);
+    scratch.run().ended(0);
+    assert_eq!((count(&scratch, "indexed"), found(), readable()), (20, 20, 20));
+    // Or a person has the document extracted again, after a search that could not show it.
+    damage();
+    assert_eq!((found(), readable()), (20, 19));
+    scratch.call(&["reprocess", "--all"]).ended(0);
+    scratch.run().ended(0);
+    assert_eq!((found(), readable()), (20, 20));
+    scratch.call(&["reconcile"]).ended(0);
+}
+
+/// The same command where the state is a copy on a disk that is full to the last byte.
+fn without_room(scratch: &Scratch, words: &[&str]) -> Said {
+    const FILLED: &str = "mount -t tmpfs -o size=24m none \"$1\" && cp -a \"$2\" \"$1/state\" &&
+        { cat /dev/zero > \"$1/rest\" 2>/dev/null || true; } && mount --bind \"$1/state\" \"$2\" &&
+        shift 2 && exec \"$@\"";
+    let disk = scratch.path.join("disk");
+    std::fs::create_dir_all(&disk).unwrap();
+    let command = scratch.command(words);
+    let mut shell = Command::new("unshare");
+    shell.args(["--map-root-user", "--mount", "sh", "-c", FILLED, "sh"]).arg(disk).arg(scratch.state());
+    Said::of(&shell.arg(command.get_program()).args(command.get_args()).output().unwrap())
+}
+
+#[test]
+fn on_a_full_disk_what_only_reads_does_and_what_writes_says_where() {
+    let scratch = new();
+    for n in 0..200 {
+        scratch.put(&format!("{n:03}.txt"), format!("Letter number {n} from the harbour.\n"));
+    }
+    scratch.run().ended(0);
+    for words in
+        [&["status"][..], &["list"], &["show", "000.txt"], &["text", "000.txt"], &["search", "harbour"]]
+    {
+        let said = without_room(&scratch, words).ended(0);
+        assert!(!said.stdout.is_empty(), "{words:?}");
+    }
+    let source = scratch.source();
+    for words in [&["run", source.to_str().unwrap()][..], &["reprocess", "--all"], &["reconcile", "--repair"]]
+    {
+        std::fs::remove_dir_all(scratch.state().join("index")).ok();
+        let said = without_room(&scratch, words).ended(1);
+        assert!(said.stderr.contains("no space left on the disk"), "{words:?}: {}", said.stderr);
+        assert!(said.stderr.contains(scratch.state().to_str().unwrap()), "{words:?}: {}", said.stderr);
+    }
 }

@@ -86,6 +86,9 @@ impl CliError {
     }
 }
 
+/// What to do about a text that is not there or is not what was kept.
+pub(super) const MADE_ANEW: &str = "`lazaret reprocess --id ID` and a run extract it again";
+
 impl From<std::io::Error> for CliError {
     /// Of writing the output.
     fn from(error: std::io::Error) -> Self {
@@ -113,6 +116,7 @@ impl From<SinkError> for CliError {
                 out.hint("the next `lazaret run` makes a damaged index anew from the kept texts")
             }
             SinkError::Full { .. } => out.hint("make room and run again; nothing is lost"),
+            SinkError::Damaged { .. } => out.hint(MADE_ANEW),
             SinkError::Io { .. } | SinkError::Texts { .. } => out,
         }
     }

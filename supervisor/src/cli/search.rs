@@ -6,6 +6,7 @@ use crate::ledger::Record;
 use crate::report::style::safe;
 use crate::report::{Printer, json, show};
 use crate::rules::kind::State;
+use crate::sink::SinkError;
 use crate::sink::embedded::{Search, has_words, snippet};
 use crate::sink::texts::Texts;
 use serde_json::Value;
@@ -49,7 +50,11 @@ fn find(common: &Common, args: &SearchArgs) -> Result<Vec<Found>, CliError> {
         let Some(record) = reader.record(hit.id)? else { continue };
         let kept = record.in_sink.as_ref().map(|in_sink| in_sink.text);
         let text = match (&texts, kept) {
-            (Some(texts), Some(kept)) => texts.get(kept)?.unwrap_or_default(),
+            (Some(texts), Some(kept)) => match texts.get(kept) {
+                // One text that is damaged costs its own snippet.
+                Err(SinkError::Damaged { .. }) => String::new(),
+                text => text?.unwrap_or_default(),
+            },
             _ => String::new(),
         };
         let (snippet, marks) = snippet(&query, &text);

@@ -1,6 +1,7 @@
 //! `lazaret text`: the kept text of a document.
 
 use super::args::TextArgs;
+use super::error::MADE_ANEW;
 use super::{Cause, CliError, Common, Exit, Outcome, open};
 use crate::ledger::Record;
 use crate::report::style::quoted;
@@ -13,8 +14,9 @@ pub(super) fn run(common: &Common, args: &TextArgs, printer: &mut Printer) -> Ou
     let Some(in_sink) = &record.in_sink else { return Err(no_text(&record)) };
     let kept = Texts::open_reader(&common.state)?.map(|texts| texts.get(in_sink.text)).transpose()?;
     let Some(text) = kept.flatten() else {
-        return Err(CliError::new(Cause::Structural, "the text should be kept, and is not there")
-            .hint("the next `lazaret run` extracts it again"));
+        return Err(
+            CliError::new(Cause::Structural, "the text should be kept, and is not there").hint(MADE_ANEW)
+        );
     };
     if show::is_stale(&record) {
         printer.note(&stale_note(&record));

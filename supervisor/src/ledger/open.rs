@@ -100,7 +100,7 @@ impl Ledger {
     /// Writes everything out and marks the ledger as cleanly closed. Blocks. Handles that are left can no longer append.
     ///
     /// # Errors
-    /// A structural one, or [`LedgerError::Ended`] where the writer had met one before: then it is not marked.
+    /// A structural one, also where the writer had met it before: then it is not marked.
     pub fn close(mut self) -> Result<(), LedgerError> {
         self.end(true)
     }

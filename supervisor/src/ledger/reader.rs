@@ -187,17 +187,39 @@ impl Reader {
         longest_wait_ms: u64,
         limit: usize,
     ) -> Result<Vec<Record>, LedgerError> {
-        let sql = format!(
+        let of = format!(
             "source IN ({}) AND state = 'retrying' AND kind IS NOT 'extractor.broken'
              AND json_extract(rest, '$.alone') IS NULL
-             AND (parent IS NOT NULL OR json_extract(rest, '$.stat') IS NOT NULL)
-             AND (next_attempt <= ?1 OR next_attempt > ?4
-                  OR next_attempt IS NULL AND coalesce(json_extract(rest, '$.last_attempt'), 0) NOT BETWEEN ?2 AND ?1)
-             ORDER BY next_attempt, number LIMIT ?3",
+             AND (parent IS NOT NULL OR json_extract(rest, '$.stat') IS NOT NULL)",
             in_list(sources)
         );
+        let last = "coalesce(json_extract(rest, '$.last_attempt'), 0)";
         let beyond = now.saturating_add(Millis::try_from(longest_wait_ms).unwrap_or(Millis::MAX));
-        self.ask(|db| many(db, &sql, (now, began, at_most(limit), beyond)))
+        // A piece each, so that an index finds it and gives it in order.
+        let pieces = [
+            ("documents_untimed", format!("next_attempt IS NULL AND {last} < ?1 ORDER BY {last}"), began),
+            (
+                "documents_untimed",
+                format!("next_attempt IS NULL AND {last} > ?1 ORDER BY {last}"),
+                now.max(began.saturating_sub(1)),
+            ),
+            ("documents_retrying", "next_attempt <= ?1 ORDER BY next_attempt".to_owned(), now),
+            ("documents_retrying", "next_attempt > ?1 ORDER BY next_attempt".to_owned(), beyond),
+        ];
+        self.ask(|db| {
+            let mut due = Vec::new();
+            for (index, piece, moment) in pieces {
+                let sql = format!(
+                    "SELECT {COLUMNS} FROM documents INDEXED BY {index} WHERE {of} AND {piece}, number LIMIT ?2"
+                );
+                let mut statement = db.prepare_cached(&sql)?;
+                let rows = statement.query_map((moment, at_most(limit - due.len())), |row| {
+                    row::read(row).map(|stored| stored.record)
+                })?;
+                due.extend(rows.collect::<rusqlite::Result<Vec<_>>>()?);
+            }
+            Ok(due)
+        })
     }
 
     /// Documents of these sources that wait for the large lane.

@@ -6,7 +6,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use std::path::Path;
 
 /// The migrations, oldest first.
-pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3];
+pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4];
 
 /// The first schema.
 ///
@@ -82,6 +82,12 @@ CREATE INDEX documents_by_maker ON documents (json_extract(rest, '$.same_as'))
 const V3: &str = "
 ALTER TABLE documents ADD COLUMN unsent BLOB;
 CREATE INDEX documents_unsent ON documents (unsent, id) WHERE unsent IS NOT NULL;
+";
+
+/// What is tried once in each run, by its last attempt: what a run has tried already is not passed by again and again.
+const V4: &str = "
+CREATE INDEX documents_untimed ON documents (source, coalesce(json_extract(rest, '$.last_attempt'), 0))
+    WHERE state = 'retrying' AND next_attempt IS NULL AND kind IS NOT 'extractor.broken';
 ";
 
 /// How many migrations this database has seen.

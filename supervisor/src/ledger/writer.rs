@@ -184,11 +184,23 @@ impl LedgerHandle {
     }
 
     async fn ask(&self, work: Work, durability: Durability) -> Result<Done, LedgerError> {
-        self.send(work, durability)?.await.unwrap_or(Err(LedgerError::Ended))
+        let answer = async { self.send(work, durability)?.await.unwrap_or(Err(LedgerError::Ended)) };
+        answer.await.map_err(|error| self.explained(error))
     }
 
     fn ask_blocking(&self, work: Work, durability: Durability) -> Result<Done, LedgerError> {
-        self.send(work, durability)?.blocking_recv().unwrap_or(Err(LedgerError::Ended))
+        let answer = self
+            .send(work, durability)
+            .and_then(|answer| answer.blocking_recv().unwrap_or(Err(LedgerError::Ended)));
+        answer.map_err(|error| self.explained(error))
+    }
+
+    /// Whoever comes after the one whose work met the error is told why as well: it may be the only one that people hear.
+    fn explained(&self, error: LedgerError) -> LedgerError {
+        match error {
+            LedgerError::Ended => self.cause().unwrap_or(LedgerError::Ended),
+            other => other,
+        }
     }
 
     fn send(

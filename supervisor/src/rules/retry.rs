@@ -88,6 +88,9 @@ pub(super) fn met_a_limit(kind: Kind) -> bool {
 /// Whether the time of a document that is `retrying` has come. One without a time waits for the next run, which
 /// `began` then. A time further away than anything waits, and an attempt in the future, are of a clock that has been set back since.
 pub fn is_due(record: &Record, began: Millis, now: Millis, longest_wait_ms: u64) -> bool {
+    // What the source asked for may be longer than any delay of ours.
+    let asked_for = record.evidence.as_ref().and_then(|evidence| evidence.retry_after_ms);
+    let longest_wait_ms = longest_wait_ms.max(asked_for.unwrap_or(0));
     match record.next_attempt {
         Some(at) => at <= now || at > now.saturating_add(signed(longest_wait_ms)),
         None => record.last_attempt.is_none_or(|at| at < began || at > now),
@@ -343,6 +346,13 @@ mod tests {
         assert!(at(Some(5_000), 0, 5_000));
         assert!(!at(Some(65_000), 0, 5_000));
         assert!(at(Some(65_001), 0, 5_000), "nothing waits so long");
+        let mut fault = Fault::new(Stage::Fetch, Kind::SourceThrottled, "429");
+        fault.evidence.retry_after_ms = Some(90_000);
+        let evidence = Some(fault.evidence);
+        let asked = Record { next_attempt: Some(91_000), evidence, ..record(Kind::SourceThrottled, 1, None) };
+        let asked = |now| is_due(&asked, 0, now, 60_000);
+        assert!(!asked(1_000), "longer than any delay of ours, as the source asked for");
+        assert!(asked(999) && asked(91_000));
         assert!(at(None, 999, 2_000), "tried before this run");
         assert!(!at(None, 1_000, 2_000), "tried in this run");
         assert!(at(None, 3_000, 2_000), "tried in the future");

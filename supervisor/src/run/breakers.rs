@@ -122,6 +122,7 @@ impl Watch<'_> {
     /// At the start: probes what is open.
     pub(super) async fn begin(&self) -> Result<(), RunError> {
         let open = self.desk.readers.with(|reader| reader.breakers()).await?;
+        self.release_forgotten(&open).await?;
         for (scope, name, breaker) in open {
             match scope {
                 Scope::Source if name == self.source.name => {
@@ -184,8 +185,9 @@ impl Watch<'_> {
     async fn probe(&self, breaker: &Breaker) -> Result<(), RunError> {
         let passed = self.desk.breakers.policy.window == 0 || self.try_one(None).await?.0.is_ok();
         if passed {
-            self.store(None).await?;
-            return self.release_source().await;
+            // In this order: what a death leaves half done is done again by the next probe.
+            self.release_source().await?;
+            return self.store(None).await;
         }
         let retry = &self.desk.means.settings.retry;
         let still = breaker.probed(breaker.message.clone(), retry, random(), now());
@@ -327,9 +329,10 @@ impl Watch<'_> {
         let works = off || means.try_out(name).await.is_ok();
         let passed = works && (off || breaker.failures == 0 || self.one_of_them(name, breaker).await?);
         if passed {
+            self.release_extractor(name).await?;
             self.desk.ledger.breaker(Scope::Extractor, name, None).await?;
             means.gate.reopen(name);
-            return self.release_extractor(name).await;
+            return Ok(());
         }
         let still = breaker.probed(breaker.message.clone(), &means.settings.retry, random(), now());
         self.desk.ledger.breaker(Scope::Extractor, name, Some(&still)).await?;
@@ -394,9 +397,31 @@ impl Watch<'_> {
     }
 
     async fn release_extractor(&self, name: &str) -> Result<(), RunError> {
-        let mut events = Vec::new();
-        self.each_waiting(name, &mut |record| events.push((record.id, record.revision))).await?;
-        for batch in events.chunks(BATCH) {
+        let mut waiting = Vec::new();
+        self.each_waiting(name, &mut |record| waiting.push((record.id, record.revision))).await?;
+        self.all_due(&waiting).await
+    }
+
+    /// What waits for an extractor whose breaker is not open is due: a document is told to wait before the breaker is noted, and
+    /// a death in between leaves nothing that would ever probe for it.
+    async fn release_forgotten(&self, open: &[(Scope, String, Breaker)]) -> Result<(), RunError> {
+        let open: HashSet<&str> = open
+            .iter()
+            .filter(|(scope, _, _)| *scope == Scope::Extractor)
+            .map(|(_, name, _)| name.as_str())
+            .collect();
+        let mut waiting = Vec::new();
+        self.all_waiting(&mut |record, engine| {
+            if !engine.is_some_and(|engine| open.contains(engine)) {
+                waiting.push((record.id, record.revision));
+            }
+        })
+        .await?;
+        self.all_due(&waiting).await
+    }
+
+    async fn all_due(&self, waiting: &[(DocumentId, u64)]) -> Result<(), RunError> {
+        for batch in waiting.chunks(BATCH) {
             let due = |(id, revision): &(_, _)| self.desk.event(*id, Some(*revision), Change::Due);
             self.desk.record(batch.iter().map(due).collect()).await?;
         }
@@ -404,6 +429,19 @@ impl Watch<'_> {
     }
 
     async fn each_waiting(&self, name: &str, each: &mut (dyn FnMut(&Record) + Send)) -> Result<(), RunError> {
+        self.all_waiting(&mut |record, engine| {
+            if engine == Some(name) {
+                each(record);
+            }
+        })
+        .await
+    }
+
+    /// All that waits for an extractor, and for which.
+    async fn all_waiting(
+        &self,
+        each: &mut (dyn FnMut(&Record, Option<&str>) + Send),
+    ) -> Result<(), RunError> {
         let mut after = 0;
         loop {
             let page = self
@@ -414,10 +452,7 @@ impl Watch<'_> {
             let Some((last, _)) = page.last() else { return Ok(()) };
             after = *last;
             for (_, record) in &page {
-                let engine = record.evidence.as_ref().and_then(|evidence| evidence.engine.as_deref());
-                if engine == Some(name) {
-                    each(record);
-                }
+                each(record, record.evidence.as_ref().and_then(|evidence| evidence.engine.as_deref()));
             }
         }
     }

@@ -13,8 +13,9 @@ use super::desk::{self, Desk};
 use super::falling_due::fall_due;
 use super::listing::{HUNG_MAX, Walk, Walked};
 use super::verify::{Picked, verify};
+use super::work::{LOOK, TAKEN, Work};
 use super::{Orders, RunError};
-use crate::ledger::{Change, Due, Facts, Queue, Record, SourceId, SourceRow, Task};
+use crate::ledger::{Change, Due, Facts, Record, SourceId, SourceRow, Task};
 use crate::path::tree::Tree;
 use crate::rules::due;
 use crate::rules::fault::Fault;
@@ -22,18 +23,13 @@ use crate::rules::kind::{Kind, Stage};
 use crate::rules::retry::{self, Lane};
 use crate::sink::texts::Texts;
 use crate::source::folder::{Hung, Listed, ListingError};
-use shared::DocumentId;
-use std::collections::{HashSet, VecDeque};
+use shared::{ContentHash, DocumentId};
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
-
-/// How many due documents are taken from the ledger at a time.
-const TAKEN: usize = 512;
 
 /// What one connector needs beside the desk.
 pub struct Connector<'a> {
@@ -183,6 +179,11 @@ impl Connector<'_> {
     /// Takes up what is due, as far as there is room.
     async fn fill(&mut self, work: &mut Work) -> Result<(), RunError> {
         self.fill_retries(work).await?;
+        self.fill_due(work).await?;
+        self.fill_again(work).await
+    }
+
+    async fn fill_due(&mut self, work: &mut Work) -> Result<(), RunError> {
         while !work.stopping && !self.orders.is_paused() && work.trees.len() < self.width {
             if work.due.is_empty() {
                 if !work.stale {
@@ -252,6 +253,20 @@ impl Connector<'_> {
         Ok(())
     }
 
+    /// Retries whose turn it is because there is nothing newer. They are many where a whole source was down: never more of
+    /// them at a time than of anything else, since each has its document in memory and open.
+    async fn fill_again(&mut self, work: &mut Work) -> Result<(), RunError> {
+        if self.open().is_some() {
+            // They stay what they are: a probe that passes makes them due.
+            work.again.clear();
+        }
+        while !work.stopping && !self.orders.is_paused() && work.trees.len() < self.width {
+            let Some(record) = work.again.pop_front() else { return Ok(()) };
+            self.plant(work, record, true).await?;
+        }
+        Ok(())
+    }
+
     /// What failed and is due again.
     async fn retries(&self, work: &Work) -> Result<Vec<Record>, RunError> {
         let (sources, began) = (work.sources.clone(), self.desk.began());
@@ -274,19 +289,22 @@ impl Connector<'_> {
             Some(Task::Write { .. }) => {
                 let unsent = record.unsent.as_ref().map(|unsent| &unsent.in_sink);
                 let hash = unsent.or(record.in_sink.as_ref()).map(|in_sink| in_sink.text);
-                let text = self.kept_text(hash).await?;
+                let text = self.kept_text(work, hash).await?;
                 self.desk.write_again(&record, text).await
             }
             _ => self.plant(work, record, has_members).await.map(drop),
         }
     }
 
-    async fn kept_text(&self, hash: Option<shared::ContentHash>) -> Result<Option<String>, RunError> {
+    async fn kept_text(&self, work: &Work, hash: Option<ContentHash>) -> Result<Option<String>, RunError> {
         let Some(hash) = hash else { return Ok(None) };
-        let state = self.state.clone();
-        let read = tokio::task::spawn_blocking(move || match Texts::open_reader(&state)? {
-            Some(texts) => texts.get(hash),
-            None => Ok(None),
+        let (state, texts) = (self.state.clone(), work.texts.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            let mut texts = texts.lock().unwrap_or_else(PoisonError::into_inner);
+            if texts.is_none() {
+                *texts = Texts::open_reader(&state)?;
+            }
+            texts.as_ref().map_or(Ok(None), |texts| texts.sound(hash))
         });
         Ok(read.await.map_err(|_| RunError::Ended)??)
     }
@@ -303,6 +321,11 @@ impl Connector<'_> {
         } else {
             let root = record.root;
             let known = self.desk.readers.with(move |reader| reader.tree(root)).await?;
+            // What was before it in the queue may have settled it as well.
+            let now = known.iter().find(|known| known.id == record.id);
+            if !now.is_some_and(|now| self.desk.is_due(now, Lane::Normal)) {
+                return Ok(false);
+            }
             (known.iter().find(|known| known.id == root).cloned(), known)
         };
         let Some(root) = root else { return Ok(false) };
@@ -397,13 +420,13 @@ impl Connector<'_> {
             return Ok(true);
         }
         for record in retries {
-            if retry::lane(&record, self.desk.rules()) == Lane::Large {
-                large.push(record);
-            } else {
-                self.plant(work, record, true).await?;
+            match retry::lane(&record, self.desk.rules()) {
+                Lane::Large if self.desk.is_due(&record, Lane::Large) => large.push(record),
+                Lane::Normal if self.desk.is_due(&record, Lane::Normal) => work.again.push_back(record),
+                _ => {}
             }
         }
-        if !work.trees.is_empty() {
+        if !work.again.is_empty() {
             return Ok(true);
         }
         let sources = work.sources.clone();
@@ -452,75 +475,3 @@ enum More {
 }
 
 type TreeDone = Result<(DocumentId, Result<(), RunError>), tokio::task::JoinError>;
-
-/// What one connector has under way.
-struct Work {
-    sources: Vec<SourceId>,
-    /// Outermost items that are being carried.
-    under_way: HashSet<DocumentId>,
-    trees: JoinSet<(DocumentId, Result<(), RunError>)>,
-    due: VecDeque<Due>,
-    after: Queue,
-    /// The ledger may have more than was last seen.
-    stale: bool,
-    stopping: bool,
-    /// Outermost items among `under_way` that are retries, and when it was last looked for some.
-    retries: HashSet<DocumentId>,
-    looked: Option<Instant>,
-    /// What the listing picked for the verify pass.
-    picked: Picked,
-    /// Whether it was asked what has become due by itself.
-    fallen_due: bool,
-    /// Whether it is the turn of what is gone.
-    gone: bool,
-    /// The closings of the sink's breaker of which what waits for it has been told.
-    closings: u64,
-    /// The first document that was pending when nothing was under way any more, and how often it was.
-    standing: Option<((DocumentId, u64), u32)>,
-}
-
-/// How often it is looked for retries while there is something new.
-const LOOK: Duration = Duration::from_secs(1);
-
-/// How often a document may be found pending, unchanged, when nothing is under way, before that is called a standstill.
-const LOOKS: u32 = 3;
-
-impl Work {
-    fn new(sources: Vec<SourceId>) -> Self {
-        Work {
-            sources,
-            under_way: HashSet::new(),
-            trees: JoinSet::new(),
-            due: VecDeque::new(),
-            after: 0,
-            stale: true,
-            stopping: false,
-            retries: HashSet::new(),
-            looked: None,
-            picked: Picked::default(),
-            fallen_due: false,
-            gone: false,
-            closings: 0,
-            standing: None,
-        }
-    }
-
-    fn idle(&self) -> bool {
-        self.trees.is_empty() && (self.stopping || (self.due.is_empty() && !self.stale))
-    }
-
-    /// From the first due document on once more.
-    fn look_again(&mut self, first: (DocumentId, u64)) -> Result<(), RunError> {
-        let looks = match &self.standing {
-            Some((standing, looks)) if *standing == first => looks + 1,
-            _ => 1,
-        };
-        if looks > LOOKS {
-            return Err(RunError::NoProgress { document: first.0 });
-        }
-        self.standing = Some((first, looks));
-        self.after = 0;
-        self.stale = true;
-        Ok(())
-    }
-}

@@ -20,6 +20,7 @@ pub mod reconcile;
 mod recover;
 mod verify;
 mod watch;
+mod work;
 pub mod writer;
 
 pub use error::RunError;

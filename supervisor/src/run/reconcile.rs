@@ -93,7 +93,8 @@ fn compare(plan: &Plan, handle: LedgerHandle, each: Each<'_>) -> Result<Compared
     let sources: Vec<SourceRow> = all.iter().filter(meant).cloned().collect();
     let names = all.into_iter().map(|source| (source.id, source.name)).collect();
     let meant = sources.iter().map(|source| source.id).collect();
-    let repairs = Repairs { plan, handle, events: Vec::new(), orphans: Vec::new(), kept: Vec::new() };
+    let repairs =
+        Repairs { plan, handle, events: Vec::new(), orphans: Vec::new(), kept: Vec::new(), index: None };
     let mut comparison =
         Comparison { plan, reader: &reader, names, meant, repairs, compared: Compared::default(), each };
     for source in &sources {
@@ -351,6 +352,8 @@ struct Repairs<'a> {
     events: Vec<Event>,
     orphans: Vec<DocumentId>,
     kept: Vec<ContentHash>,
+    /// Once something was to be removed from it: to open it means to read all of it.
+    index: Option<Embedded>,
 }
 
 impl Repairs<'_> {
@@ -384,7 +387,11 @@ impl Repairs<'_> {
         }
         if self.orphans.len() >= size {
             let removals = std::mem::take(&mut self.orphans);
-            Embedded::open(&self.plan.state)?.0.commit(&Batch { writes: Vec::new(), removals })?;
+            let index = match &mut self.index {
+                Some(index) => index,
+                closed => closed.insert(Embedded::open(&self.plan.state)?.0),
+            };
+            index.commit(&Batch { writes: Vec::new(), removals })?;
         }
         if self.kept.len() >= size {
             Texts::open(&self.plan.state)?.forget(&std::mem::take(&mut self.kept))?;

@@ -290,7 +290,7 @@ impl Writer {
     /// The work that a waiting document still is; `None` where its text is lost.
     async fn waiting(&self, record: Record) -> Result<Option<Work>, RunError> {
         let Some(hash) = record.unsent.as_ref().map(|unsent| unsent.in_sink.text) else { return Ok(None) };
-        let text = self.with_store(move |store| store.texts.get(hash)).await?;
+        let text = self.with_store(move |store| store.texts.sound(hash)).await?;
         let again = text.and_then(|text| delivery::again(&record, text));
         Ok(again.map(|(change, entry)| Work {
             doc: record.id,
@@ -391,7 +391,11 @@ fn back_to_the_ledger(store: &mut Store, records: &[Record]) -> Result<(), SinkE
     // What the sink refuses of these it has refused before: the ledger does not say that it is there.
     for record in records {
         let text = match &record.in_sink {
-            Some(in_sink) => store.texts.get(in_sink.text)?.map(|text| (in_sink.state, text)),
+            Some(in_sink) => match store.texts.get(in_sink.text) {
+                // It is made anew when the document is carried again.
+                Err(SinkError::Damaged { .. }) => None,
+                text => text?.map(|text| (in_sink.state, text)),
+            },
             None => None,
         };
         match text {

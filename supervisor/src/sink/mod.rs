@@ -10,7 +10,7 @@ pub mod texts;
 mod words;
 
 use crate::rules::kind::State;
-use shared::DocumentId;
+use shared::{ContentHash, DocumentId};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -50,6 +50,8 @@ pub enum SinkError {
     Io { path: PathBuf, source: std::io::Error },
     /// The store of kept texts.
     Texts { path: PathBuf, message: String },
+    /// One kept text is not what was kept; the others are none the worse for it.
+    Damaged { path: PathBuf, text: ContentHash },
 }
 
 impl SinkError {
@@ -65,7 +67,7 @@ impl SinkError {
     pub(crate) fn is_outage(&self) -> bool {
         match self {
             SinkError::Index { .. } | SinkError::Io { .. } => true,
-            SinkError::Full { .. } | SinkError::Texts { .. } => false,
+            SinkError::Full { .. } | SinkError::Texts { .. } | SinkError::Damaged { .. } => false,
         }
     }
 
@@ -94,6 +96,9 @@ impl std::fmt::Display for SinkError {
             SinkError::Texts { path, message } => {
                 write!(f, "the kept texts in {} cannot be used: {message}", path.display())
             }
+            SinkError::Damaged { path, text } => {
+                write!(f, "the text {text} that is kept in {} is damaged", path.display())
+            }
         }
     }
 }
@@ -102,7 +107,10 @@ impl std::error::Error for SinkError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             SinkError::Io { source, .. } => Some(source),
-            SinkError::Full { .. } | SinkError::Index { .. } | SinkError::Texts { .. } => None,
+            SinkError::Full { .. }
+            | SinkError::Index { .. }
+            | SinkError::Texts { .. }
+            | SinkError::Damaged { .. } => None,
         }
     }
 }

@@ -64,8 +64,9 @@ impl Texts {
         connection.busy_timeout(PATIENCE).map_err(failed)?;
         let store = Texts { path, connection };
         match store.probe() {
-            // On a file system that is read-only the log's index cannot be made, and no one writes either.
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) => {
+            // On a file system that is read-only or full the log's index cannot be made. Where there is no log, there is
+            // nothing in it either, and no one writes.
+            Err(error) if makes_no_files(&error, &store.path) => {
                 let uri = format!("file:{}?immutable=1", as_uri(&store.path));
                 let flags = flags | OpenFlags::SQLITE_OPEN_URI;
                 let connection = Connection::open_with_flags(uri, flags)
@@ -90,14 +91,15 @@ impl Texts {
         let failed = |error| sink_error(&path, &error);
         let transaction = self.connection.transaction().map_err(failed)?;
         {
-            let mut known =
-                transaction.prepare_cached("SELECT 1 FROM texts WHERE hash = ?1").map_err(failed)?;
             let mut insert = transaction
-                .prepare_cached("INSERT INTO texts (hash, size, zstd) VALUES (?1, ?2, ?3)")
+                .prepare_cached("INSERT OR REPLACE INTO texts (hash, size, zstd) VALUES (?1, ?2, ?3)")
                 .map_err(failed)?;
             for (hash, text) in texts {
-                if known.exists([hash.0]).map_err(failed)? {
-                    continue;
+                // Whoever brings a text that is kept already brings what heals it, should it be damaged by now.
+                match read(&transaction, &path, *hash) {
+                    Ok(Some(kept)) if kept == *text => continue,
+                    Ok(_) | Err(SinkError::Damaged { .. }) => {}
+                    Err(error) => return Err(error),
                 }
                 let packed = zstd::bulk::compress(text.as_bytes(), LEVEL)
                     .map_err(|error| SinkError::io(&path, error))?;
@@ -113,26 +115,23 @@ impl Texts {
     /// # Errors
     /// The store cannot be read, or what it holds is not what was kept.
     pub fn get(&self, hash: ContentHash) -> Result<Option<String>, SinkError> {
-        let failed = |error| sink_error(&self.path, &error);
-        let row: Option<(i64, Vec<u8>)> = self
-            .connection
-            .prepare_cached("SELECT size, zstd FROM texts WHERE hash = ?1")
-            .and_then(|mut select| {
-                select.query_row([hash.0], |row| Ok((row.get(0)?, row.get(1)?))).optional()
-            })
-            .map_err(failed)?;
-        let Some((size, packed)) = row else { return Ok(None) };
-        let size = usize::try_from(size).ok().filter(|size| *size <= TEXT_MAX).unwrap_or_default();
-        let text = zstd::bulk::decompress(&packed, size)
-            .ok()
-            .filter(|bytes| ContentHash::of(bytes) == hash)
-            .and_then(|bytes| String::from_utf8(bytes).ok());
-        match text {
-            Some(text) => Ok(Some(text)),
-            None => Err(SinkError::Texts {
-                path: self.path.clone(),
-                message: format!("the text {hash} is damaged"),
-            }),
+        read(&self.connection, &self.path, hash)
+    }
+
+    /// The same, where one that is damaged is forgotten: it is as good as lost, and nobody must stop at it again.
+    ///
+    /// # Errors
+    /// The store cannot be read, or what is damaged in it cannot be forgotten.
+    pub fn sound(&self, hash: ContentHash) -> Result<Option<String>, SinkError> {
+        match self.get(hash) {
+            Err(error @ SinkError::Damaged { .. }) => {
+                tracing::warn!(%error, "its documents are extracted again");
+                // This may be a store that is open for reading only.
+                let state = self.path.parent().unwrap_or_else(|| Path::new("."));
+                Texts::open(state)?.forget(&[hash])?;
+                Ok(None)
+            }
+            text => text,
         }
     }
 
@@ -171,6 +170,20 @@ impl Texts {
     }
 }
 
+fn read(db: &Connection, path: &Path, hash: ContentHash) -> Result<Option<String>, SinkError> {
+    let row: Option<(i64, Vec<u8>)> = db
+        .prepare_cached("SELECT size, zstd FROM texts WHERE hash = ?1")
+        .and_then(|mut select| select.query_row([hash.0], |row| Ok((row.get(0)?, row.get(1)?))).optional())
+        .map_err(|error| sink_error(path, &error))?;
+    let Some((size, packed)) = row else { return Ok(None) };
+    let size = usize::try_from(size).ok().filter(|size| *size <= TEXT_MAX).unwrap_or_default();
+    let text = zstd::bulk::decompress(&packed, size)
+        .ok()
+        .filter(|bytes| ContentHash::of(bytes) == hash)
+        .and_then(|bytes| String::from_utf8(bytes).ok());
+    text.map(Some).ok_or_else(|| SinkError::Damaged { path: path.to_owned(), text: hash })
+}
+
 fn path_below(state: &Path) -> PathBuf {
     state.join("texts.sqlite")
 }
@@ -191,6 +204,18 @@ fn as_uri(path: &Path) -> String {
         }
     }
     uri
+}
+
+/// Whether this is what SQLite says where it may not make its own files beside the store, and the store is whole without.
+fn makes_no_files(error: &rusqlite::Error, path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let nothing_in_it = || Path::new(&log).metadata().map_or(true, |log| log.len() == 0);
+    match error.sqlite_error_code() {
+        Some(ErrorCode::CannotOpen) => true,
+        Some(ErrorCode::SystemIoFailure | ErrorCode::DiskFull) => nothing_in_it(),
+        _ => false,
+    }
 }
 
 fn sink_error(path: &Path, error: &rusqlite::Error) -> SinkError {
@@ -260,7 +285,15 @@ mod tests {
             .connection
             .execute("UPDATE texts SET zstd = (SELECT zstd FROM texts WHERE hash = ?1)", [key("b").0])
             .unwrap();
-        assert!(matches!(texts.get(key("a")), Err(SinkError::Texts { .. })));
+        assert!(matches!(texts.get(key("a")), Err(SinkError::Damaged { text, .. }) if text == key("a")));
+        // Whoever has it brings it back, and without that it is forgotten.
+        texts.keep(&[(key("a"), "a")]).unwrap();
+        assert_eq!(texts.get(key("a")).unwrap().as_deref(), Some("a"));
+        texts.connection.execute("UPDATE texts SET zstd = x'00' WHERE hash = ?1", [key("a").0]).unwrap();
+        let reader = Texts::open_reader(state.path()).unwrap().unwrap();
+        assert_eq!(reader.sound(key("a")).unwrap(), None);
+        assert_eq!(texts.get(key("a")).unwrap(), None);
+        assert_eq!(reader.sound(key("b")).unwrap().as_deref(), Some("b"));
     }
 
     #[test]

@@ -201,6 +201,29 @@ fn retries_come_when_their_time_has_come() {
 }
 
 #[test]
+fn what_waits_for_the_next_run_comes_once_in_each() {
+    const TRIED: i64 = 1_700_000_001_500;
+    let library = library();
+    let wait = |kind| failed(kind, Settle::Retry { next_attempt: None });
+    library.add("b", vec![started(), wait(Kind::SourceDenied)]);
+    library.add("a", vec![started(), wait(Kind::SourceDenied)]);
+    library.add("engine", vec![started(), wait(Kind::ExtractorBroken)]);
+    let at = |began, now, limit| -> Vec<String> {
+        let due = library.reader.retries(&[library.share.id], now, began, 60_000, limit).unwrap();
+        due.iter().map(|record| record.identity.shown()).collect()
+    };
+    assert_eq!(
+        at(TRIED + 1, TRIED + 9, 10),
+        ["b", "a"],
+        "those tried before the run, in the order of their first sight"
+    );
+    assert_eq!(at(TRIED + 1, TRIED + 9, 1), ["b"]);
+    assert_eq!(at(TRIED, TRIED + 9, 10), [""; 0], "those tried in it do not come again");
+    assert_eq!(at(TRIED - 9, TRIED - 1, 10), ["b", "a"], "the clock was set back since");
+    assert_eq!(at(TRIED + 1, TRIED - 1, 10), ["b", "a"], "and in the middle of the run");
+}
+
+#[test]
 fn a_tree_has_containers_before_members_in_order() {
     let library = library();
     library.add("a.zip", vec![]);
