@@ -139,6 +139,32 @@ fn pictures_and_pages_that_are_pictures_are_read() {
     assert!(record["pipeline"]["recognise"].as_str().unwrap().starts_with("tesseract "), "{record}");
 }
 
+/// What tesseract makes of a page that stands on its head.
+const ON_ITS_HEAD: &str =
+    "LOOT6'ST TJOT Wd 403eqnNDUT aysedy ayy Aq paydeace sem jesodoid ey a4 UBYM payeEs AjjeW4OJ Sem pafoid";
+
+#[test]
+fn what_reads_like_no_language_is_read_once_more_the_right_way_up() {
+    let mut scratch = new();
+    let code = format!(
+        "upright = 'lazaret ' + 'the harbour of the town is open today and its master writes to all of us ' * 6\n\
+         turned = 'lazaret ' + \"{ON_ITS_HEAD} \" * 6\n\
+         print('tesseract 9' if '--version' in sys.argv else upright if '--psm' in sys.argv else turned)"
+    );
+    let tesseract = scratch.script("tesseract", &code);
+    let path = format!("{}:{}", tesseract.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    scratch.variables.push(("PATH".to_owned(), path));
+    scratch.put("scan.png", b"\x89PNG\r\n\x1a\n a page on its head");
+    scratch.run().ended(0);
+    assert!(scratch.text("scan.png").contains("harbour of the town"), "{}", scratch.text("scan.png"));
+    assert_eq!(scratch.list()["scan.png"]["text"]["language"], "eng");
+    // A command of the user's has its own way: it is asked once.
+    let command = format!("[recognise]\ncommand = [\"{}\", \"{{input}}\"]\n", tesseract.display());
+    scratch.put("other.png", b"\x89PNG\r\n\x1a\n another page");
+    scratch.run_with(&command).ended(0);
+    assert!(!scratch.text("other.png").contains("harbour of the town"));
+}
+
 #[test]
 fn a_document_in_a_file_is_read_like_one_in_memory_and_always_from_its_start() {
     use std::os::fd::OwnedFd;

@@ -7,7 +7,7 @@ use super::{Pipeline, versions};
 use crate::pool::command::{Commands, Missing, Program};
 use crate::rules::kind::Stage;
 use crate::rules::versions::{NONE, THEN};
-use crate::settings::{Engine as Named, Settings};
+use crate::settings::{Engine as Named, Settings, TURNED};
 use shared::Format;
 use shared::format::Role;
 use std::collections::HashMap;
@@ -46,6 +46,8 @@ pub struct Engines {
     pub commands: Commands,
     chains: HashMap<Format, Vec<Engine>>,
     recognise: Option<Arc<Program>>,
+    /// The same, for pictures that may not stand upright.
+    turned: Option<Arc<Program>>,
     /// Why there is no text recognition.
     unavailable: Option<String>,
 }
@@ -70,7 +72,10 @@ impl Engines {
             }
         }
         let (recognise, unavailable) = recogniser(&commands, settings).await?;
-        Ok(Engines { commands, chains, recognise, unavailable })
+        let turn = |program: &Arc<Program>| Arc::new(program.with(TURNED));
+        // What another command makes of its arguments is not known.
+        let turned = recognise.as_ref().filter(|_| settings.recognise.command.is_none()).map(turn);
+        Ok(Engines { commands, chains, recognise, turned, unavailable })
     }
 
     /// The engines for documents of this format, the first to try first.
@@ -89,6 +94,11 @@ impl Engines {
     /// Why nothing does.
     pub fn recognise(&self) -> Result<&Arc<Program>, &str> {
         self.recognise.as_ref().ok_or_else(|| self.unavailable.as_deref().unwrap_or("there is none"))
+    }
+
+    /// What recognises text in a picture that may not stand upright.
+    pub(super) fn turned(&self) -> Option<&Arc<Program>> {
+        self.turned.as_ref()
     }
 
     /// The command of this name, and a format that it is for.

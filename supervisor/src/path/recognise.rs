@@ -14,6 +14,7 @@ use crate::rules::budget::Budget;
 use crate::rules::due;
 use crate::rules::fault::{Evidence, Fault, Said};
 use crate::rules::kind::{Kind, Stage};
+use crate::rules::normalise;
 use shared::{Answer, Format, Parts, Work, versions};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -242,7 +243,24 @@ async fn gate(drawing: &Drawing<'_>, program: &Arc<Program>) -> Result<(), Fault
     drawing.means.gate.enter(program.name(), Stage::Recognise, drawing.record.id, try_out).await
 }
 
+/// Reads a picture; what came out as no language is read once more, the right way up.
 async fn read(
+    drawing: &Drawing<'_>,
+    program: &Arc<Program>,
+    document: Arc<OwnedFd>,
+    size: u64,
+    format: Format,
+) -> (String, Ending) {
+    let (text, mut ending) = once(drawing, program, document.clone(), size, format).await;
+    let turned = drawing.means.engines.turned().filter(|_| normalise::reads_like_nothing(&text));
+    let (Some(turned), Outcome::Ended(_)) = (turned, &ending.outcome) else { return (text, ending) };
+    let (again, second) = once(drawing, turned, document, size, format).await;
+    ending.usage = sum(ending.usage, second.usage);
+    let is_read = matches!(second.outcome, Outcome::Ended(_)) && !normalise::reads_like_nothing(&again);
+    (if is_read && !again.trim().is_empty() { again } else { text }, ending)
+}
+
+async fn once(
     drawing: &Drawing<'_>,
     program: &Arc<Program>,
     document: Arc<OwnedFd>,

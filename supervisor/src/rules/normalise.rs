@@ -118,6 +118,12 @@ pub(super) fn language(text: &str) -> Option<String> {
     info.is_reliable().then(|| info.lang().code().to_owned())
 }
 
+/// Whether a recognised text has words enough to tell, and they are of no language: a picture that lies on its side, or stands on its
+/// head, reads like that.
+pub fn reads_like_nothing(text: &str) -> bool {
+    measure_words(text).words >= LANGUAGE_WORDS && language(text).is_none()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,6 +156,16 @@ mod tests {
         for text in ["a\n\n\nb", "a \nb", "a\n\n\n\nb", " a", "a ", "a\tb", "\u{e9}", "a\n"] {
             assert_eq!(normalise(text.to_owned()), tidy(text), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_page_on_its_head_reads_like_nothing() {
+        let turned =
+            "LOOT6'ST TJOT Wd 403eqnNDUT aysedy ayy Aq paydeace sem jesodoid ey a4 UBYM payeEs AjjeW4OJ ";
+        let upright = "the pilot boat left the harbour before dawn and the tide was already turning ";
+        assert!(reads_like_nothing(&turned.repeat(6)));
+        assert!(!reads_like_nothing(&upright.repeat(6)));
+        assert!(!reads_like_nothing(turned), "too few words to tell");
     }
 
     #[test]

@@ -79,6 +79,10 @@ impl Recognise {
     }
 }
 
+/// What makes tesseract look which way up a picture is before it reads it. That takes about as long again, so that it is asked
+/// only of what came out as no language.
+pub const TURNED: [&str; 2] = ["--psm", "1"];
+
 pub(super) fn extractors(value: Option<Value>, all: &mut Complaints) -> Vec<Extractor> {
     let sections = match value {
         None => return Vec::new(),

@@ -9,7 +9,7 @@ mod reference;
 mod section;
 pub(crate) mod units;
 
-pub use extractors::{Command, Engine, Extractor, OutputKind, Recognise};
+pub use extractors::{Command, Engine, Extractor, OutputKind, Recognise, TURNED};
 pub use reference::reference;
 pub use section::SettingError;
 

@@ -129,6 +129,12 @@ impl Program {
         Ok(program)
     }
 
+    /// The same program, with these arguments behind its own.
+    pub fn with(&self, more: [&str; 2]) -> Program {
+        let arguments = self.arguments.iter().cloned().chain(more.map(str::to_owned)).collect();
+        Program { arguments, ..self.clone() }
+    }
+
     /// The worker's own program, as a probe of the cage.
     pub(crate) fn probe(words: &[&str]) -> Program {
         let words = [shared::launch::PROBE].iter().chain(words);
