@@ -39,6 +39,7 @@ impl Outage {
     }
 
     fn over(self) {
+        std::fs::remove_dir_all(&self.index).ok();
         std::fs::rename(self.away, self.index).unwrap();
     }
 }
@@ -47,7 +48,11 @@ impl Outage {
 fn at_work(scratch: &Scratch) -> Child {
     let source = scratch.source();
     let mut command = scratch.command(&["run", source.to_str().unwrap()]);
-    let mut run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    in_flight(scratch, run)
+}
+
+fn in_flight(scratch: &Scratch, mut run: Child) -> Child {
     loop {
         let said = scratch.call(&["ctl", "status", "--format", "json"]);
         let status: Value = serde_json::from_str(&said.stdout).unwrap_or_default();
@@ -174,4 +179,104 @@ fn without_a_breaker_each_text_waits_its_own_time() {
     scratch.call(&["retry", "--kind", "sink.unavailable"]).ended(0);
     scratch.run().ended(0);
     assert_eq!(found(&scratch, "harbour"), 2);
+}
+
+/// One outage, to the end of its run; then `meanwhile` befalls the source, and the next run finds all as it should be.
+fn outlived(scratch: &Scratch, meanwhile: impl FnOnce()) {
+    let run = at_work(scratch);
+    let outage = Outage::of(scratch);
+    end(run).ended(1);
+    meanwhile();
+    outage.over();
+    scratch.run().ended(0);
+    let compared = scratch.call(&["reconcile", "--format", "json"]);
+    assert_eq!(compared.status, 0, "{}", compared.stdout);
+}
+
+#[test]
+fn what_waits_for_its_sink_may_go_change_and_be_touched_meanwhile() {
+    let scratch = slow(3, 1);
+    let gone = scratch.put("gone.txt", "the pilot's farewell\n");
+    scratch.put("other.txt", "the first word of the harbour\n");
+    let touched = scratch.put("touched.txt", "the same word of the harbour\n");
+    outlived(&scratch, || {
+        std::fs::remove_file(gone).unwrap();
+        scratch.put("other.txt", "the second and longer word of the harbour\n");
+        let touched = std::fs::File::options().write(true).open(touched).unwrap();
+        touched.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    });
+    let total = scratch.status()["total"].clone();
+    assert_eq!(
+        (&total["indexed"], &total["deleted"], &total["discovered"]),
+        (&5.into(), &1.into(), &5.into())
+    );
+    assert_eq!((found(&scratch, "pilot"), found(&scratch, "first"), found(&scratch, "second")), (0, 0, 1));
+    let of_the_same = history(&scratch, "touched.txt");
+    assert_eq!(of_the_same.len(), 2, "and nothing extracted it again: {of_the_same:?}");
+}
+
+#[test]
+fn what_a_lost_index_held_of_older_bytes_is_not_kept() {
+    let scratch = slow(0, 1);
+    scratch.put("other.txt", "the first word of the harbour\n");
+    scratch.run().ended(0);
+    scratch.put("other.txt", "the second and longer word of the harbour\n");
+    scratch.put("new.fault", "#!lazaret-fault 1\nslow 5 100\ntext a new letter to the harbour\n");
+    let away = scratch.state().join("index-away");
+    let run = at_work(&scratch);
+    Outage::of(&scratch);
+    end(run).ended(1);
+    std::fs::remove_dir_all(away).unwrap();
+    scratch.run().ended(0);
+    assert_eq!((found(&scratch, "first"), found(&scratch, "harbour")), (0, 2));
+    scratch.call(&["reconcile", "--format", "json"]).ended(0);
+}
+
+#[test]
+fn a_folder_that_stands_where_the_index_was_is_not_taken_for_it() {
+    let scratch = slow(6, 1);
+    scratch.put("first.txt", "the first word of the harbour\n");
+    let run = at_work(&scratch);
+    // The writer has the index open, and the folder that a volume was mounted on is there again.
+    while scratch.status()["total"]["indexed"] == 0 {
+        std::thread::yield_now();
+    }
+    let outage = Outage::of(&scratch);
+    std::fs::create_dir(&outage.index).unwrap();
+    let said = end(run).ended(1);
+    assert!(said.stderr.contains("another folder is in its place"), "{said:?}");
+    assert_eq!(std::fs::read_dir(&outage.index).unwrap().count(), 0);
+    outage.over();
+    scratch.run().ended(0);
+    assert_eq!(found(&scratch, "harbour"), 7);
+    scratch.call(&["reconcile", "--format", "json"]).ended(0);
+}
+
+#[test]
+fn a_sink_that_comes_back_under_a_later_connector_gets_what_is_the_earlier_ones() {
+    let scratch = slow(2, 1);
+    let gone = scratch.put("gone.txt", "the pilot's farewell\n");
+    scratch.run().ended(0);
+    std::fs::remove_file(gone).unwrap();
+    scratch.put("new.fault", "#!lazaret-fault 1\nslow 5 100\ntext a new letter to the harbour\n");
+    let scratch = scratch.with("retry.floor='100ms'").with("retry.cap='100ms'");
+    let later = scratch.path.join("later");
+    std::fs::create_dir(&later).unwrap();
+    for number in 0..6 {
+        let act = format!("#!lazaret-fault 1\n# {number}\nslow 5 100\ntext a later letter {number}\n");
+        std::fs::write(later.join(format!("later-{number}.fault")), act).unwrap();
+    }
+    let source = scratch.source();
+    let words = ["run", source.to_str().unwrap(), later.to_str().unwrap()];
+    let run = scratch.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let run = in_flight(&scratch, run);
+    let outage = Outage::of(&scratch);
+    while !scratch.list().contains_key("later-0.fault") {
+        std::thread::yield_now();
+    }
+    outage.over();
+    end(run).ended(0);
+    let total = scratch.status()["total"].clone();
+    assert_eq!((&total["indexed"], &total["deleted"], &total["pending"]), (&9.into(), &1.into(), &0.into()));
+    assert_eq!((found(&scratch, "pilot"), found(&scratch, "letter")), (0, 9));
 }

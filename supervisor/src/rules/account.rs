@@ -391,7 +391,11 @@ fn not_taken(
     new.crashes = 0;
     new.large = None;
     rest_with(&mut new, fault, Some(settle), at);
-    new.unsent = (new.state == State::Retrying).then(|| Box::new(unsent.clone()));
+    new.unsent = (new.state == State::Retrying).then(|| {
+        // The record has the times by now; those that a listing sees later are not taken back by the write.
+        let facts = Facts { stat: None, ..(*unsent.facts).clone() };
+        Box::new(Unsent { facts: Box::new(facts), ..unsent.clone() })
+    });
     Some(new)
 }
 

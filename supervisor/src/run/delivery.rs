@@ -172,7 +172,9 @@ impl Delivery {
     ) -> Vec<Event> {
         let event = |work: Work| {
             let Change::Written { facts, in_sink, fault: of, .. } = work.change else { return None };
-            let made = attempts.get(&work.doc).copied().unwrap_or(0).max(1);
+            // The attempt that made the text was counted at its start; each further offer is one more.
+            let again = u32::from(attempted && work.keep.is_none());
+            let made = attempts.get(&work.doc).copied().unwrap_or(0).saturating_add(again).max(1);
             let settle = match &self.open {
                 Some(_) => Settle::Retry { next_attempt: None },
                 None => self.settle(fault, made),

@@ -18,6 +18,7 @@ mod orders;
 mod readers;
 pub mod reconcile;
 mod recover;
+mod sweep;
 mod verify;
 mod watch;
 mod work;
@@ -29,8 +30,7 @@ pub use orders::{Order, Orders};
 pub use readers::Readers;
 
 use crate::ledger::{
-    Books, Change, Cluster, Durability, Event, Ledger, LedgerError, LedgerHandle, Millis, Reader, RunEnd,
-    SourceId, SourceRow,
+    Books, Cluster, Ledger, LedgerError, LedgerHandle, Millis, Reader, RunEnd, SourceId, SourceRow,
 };
 use crate::path::{Earlier, Means, Room, spool_folder};
 use crate::pool::Pool;
@@ -306,13 +306,17 @@ impl Session {
             (Err(RunError::Ended) | Ok(()), Err(error)) => Err(error),
             (outcome, _) => outcome,
         };
+        let outcome = match outcome {
+            Ok(()) if !orders.is_stopped() => sweep::sweep(&ledger, &readers, &plan.state).await,
+            other => other,
+        };
         let end = match &outcome {
             Err(_) => RunEnd::Aborted,
             Ok(()) if orders.is_stopped() => RunEnd::Interrupted,
             Ok(()) => RunEnd::Completed,
         };
         if outcome.is_err() || orders.is_abandoned() {
-            put_back(&ledger, &readers).await;
+            recover::put_back(&ledger, &readers).await;
         }
         let noted = ledger.end_run(run, now(), end).await;
         outcome?;
@@ -331,11 +335,19 @@ impl Session {
             self.desk.probe_sink().await?;
             self.is_sink_up()?;
         }
+        let mut closings = Vec::new();
         for source in &sources {
             if orders.is_stopped() {
                 return Ok(());
             }
             self.connector(plan, orders, source, true, told).await?;
+            closings.push(self.desk.sink.closings());
+        }
+        // What waited for the sink when its connector ended has been due since the breaker closed.
+        for (source, closed) in sources.iter().zip(closings) {
+            if closed != self.desk.sink.closings() && !orders.is_stopped() {
+                self.connector(plan, orders, source, false, told).await?;
+            }
         }
         if plan.until_settled {
             self.until_settled(plan, orders, &sources, told).await?;
@@ -474,17 +486,4 @@ async fn within<T>(
     let Some(ms) = deadline_ms else { return work.await };
     let ended = tokio::time::timeout(Duration::from_millis(ms), work).await;
     ended.unwrap_or_else(|_| Err(RunError::Deadline { what: format!("the connector {connector}"), ms }))
-}
-
-/// What was in flight when the run was given up is as if it had not been begun. Where the ledger is what failed, the next
-/// run finds it in hand.
-async fn put_back(ledger: &LedgerHandle, readers: &Arc<Readers>) {
-    let done = async {
-        let in_hand = readers.with(|reader| reader.in_hand()).await?;
-        let back = |doc| Event { doc, expects: None, at: now(), change: Change::PutBack };
-        ledger.append(in_hand.into_iter().map(|hand| back(hand.doc)).collect(), Durability::Journal).await
-    };
-    if let Err(error) = done.await {
-        tracing::debug!(%error, "what was in flight could not be put back");
-    }
 }

@@ -1,8 +1,8 @@
-//! What the last supervisor left behind: documents in hand, and an index that is not what the ledger believes.
+//! What a supervisor leaves behind: documents in hand, and an index that is not what the ledger believes.
 
 use super::alerts::{Alerts, Topic};
 use super::desk::now;
-use super::{Readers, RunError};
+use super::{Readers, RunError, sweep};
 use crate::ledger::{Change, Durability, Event, LedgerHandle, boot_id};
 use crate::report::style::count;
 use crate::rules::retry;
@@ -29,6 +29,11 @@ pub(super) async fn recover(
             count(lost as u64, "document is", "documents are")
         );
         alerts.raise(Topic::Recovery, None, &words);
+    }
+    let last = readers.with(|reader| reader.last_run()).await?;
+    if anew.is_some() || last.is_some_and(|run| run.ended.is_none()) {
+        // A text was perhaps kept of which the ledger never heard; and what is only remembered of a lost index goes.
+        sweep::note(ledger).await?;
     }
     if let Some(index) = anew {
         let again = unwritten(ledger, readers).await?;
@@ -91,4 +96,17 @@ async fn unwritten(ledger: &LedgerHandle, readers: &Arc<Readers>) -> Result<usiz
         ledger.append(events, Durability::Synced).await?;
     }
     Ok(documents.len())
+}
+
+/// What was in flight when the run was given up is as if it had not been begun. Where the ledger is what failed, the next
+/// run finds it in hand.
+pub(super) async fn put_back(ledger: &LedgerHandle, readers: &Arc<Readers>) {
+    let done = async {
+        let in_hand = readers.with(|reader| reader.in_hand()).await?;
+        let back = |doc| Event { doc, expects: None, at: now(), change: Change::PutBack };
+        ledger.append(in_hand.into_iter().map(|hand| back(hand.doc)).collect(), Durability::Journal).await
+    };
+    if let Err(error) = done.await {
+        tracing::debug!(%error, "what was in flight could not be put back");
+    }
 }

@@ -7,7 +7,7 @@
 
 use super::delivery::{self, Delivery, Refused};
 use super::readers::Readers;
-use super::{RunError, desk};
+use super::{RunError, desk, sweep};
 use crate::fault_point::{self, Point};
 use crate::ledger::{Applied, Change, Durability, Event, LedgerHandle, Record};
 use crate::rules::fault::Fault;
@@ -75,7 +75,8 @@ pub(super) async fn run(
     in_hand: InHand,
     delivery: Delivery,
 ) -> Result<(), RunError> {
-    let mut writer = Writer { store: Arc::new(Mutex::new(store)), ledger, readers, in_hand, delivery };
+    let mut writer =
+        Writer { store: Arc::new(Mutex::new(store)), ledger, readers, in_hand, delivery, noted: false };
     loop {
         let (batch, end) = gather(&mut inbox).await;
         if !batch.is_empty() {
@@ -133,6 +134,8 @@ struct Writer {
     readers: Arc<Readers>,
     in_hand: InHand,
     delivery: Delivery,
+    /// Whether it is noted that texts may be left behind.
+    noted: bool,
 }
 
 impl Writer {
@@ -213,15 +216,31 @@ impl Writer {
             tokio::time::sleep(Duration::from_millis(delay)).await;
         };
         self.delivery.taken(work.len());
-        let before = self.texts_before(&work).await?;
+        self.acknowledged(work, attempts, &refused).await
+    }
+
+    /// The sink has taken it, or refused some of it for good: the ledger says so, and texts that nobody has any more go.
+    async fn acknowledged(
+        &self,
+        work: Vec<Work>,
+        attempts: &HashMap<DocumentId, u32>,
+        refused: &Refused,
+    ) -> Result<(), RunError> {
+        let mut texts = self.texts_before(&work).await?;
+        let kept: Vec<_> = work.iter().map(|work| Some((work.doc, work.keep?))).collect();
         let event = |work: Work| {
             let attempts = attempts.get(&work.doc).copied().unwrap_or(0);
-            self.delivery.written(work, attempts, &refused)
+            self.delivery.written(work, attempts, refused)
         };
         let events = work.into_iter().map(event).collect::<Vec<_>>();
         let applied = self.ledger.append(events, Durability::Synced).await?;
+        for (kept, applied) in kept.into_iter().zip(&applied) {
+            let in_vain =
+                |doc: &DocumentId| refused.contains_key(doc) || matches!(applied, Applied::Overtaken(_));
+            texts.extend(kept.filter(|(doc, _)| in_vain(doc)).map(|(_, text)| text));
+        }
         self.put_right(applied).await?;
-        self.forget(before).await
+        self.forget(texts).await
     }
 
     /// Offers a batch to the sink, once. The batch is given back; an error that is not the sink's own ends the run.
@@ -240,7 +259,7 @@ impl Writer {
 
     /// What has not gone into the sink is recorded with all that is needed to write it later.
     async fn unsent(
-        &self,
+        &mut self,
         work: Vec<Work>,
         attempts: &HashMap<DocumentId, u32>,
         fault: &Fault,
@@ -248,6 +267,9 @@ impl Writer {
     ) -> Result<(), RunError> {
         let events = self.delivery.unsent(work, attempts, fault, attempted);
         if !events.is_empty() {
+            if !std::mem::replace(&mut self.noted, true) {
+                sweep::note(&self.ledger).await?;
+            }
             self.ledger.append(events, Durability::Synced).await?;
         }
         Ok(())
@@ -266,23 +288,19 @@ impl Writer {
             change: Change::Due,
         });
         let due = self.ledger.append(due.collect(), Durability::Journal).await?;
-        let mut work = Vec::new();
+        let (mut work, mut attempts) = (Vec::new(), HashMap::new());
         for applied in due {
             let Applied::Changed(record) = applied else { continue };
+            attempts.insert(record.id, record.attempts);
             work.extend(self.waiting(*record).await?);
         }
         let (work, outcome) = self.offer(work).await?;
         self.delivery.probed(outcome.as_ref().err()).await?;
         match outcome {
-            Ok(refused) => {
-                let event = |work: Work| self.delivery.written(work, 1, &refused);
-                let events: Vec<_> = work.into_iter().map(event).collect();
-                let applied = self.ledger.append(events, Durability::Synced).await?;
-                self.put_right(applied).await
-            }
+            Ok(refused) => self.acknowledged(work, &attempts, &refused).await,
             Err(error) => {
                 let fault = self.delivery.refused(&error);
-                self.unsent(work, &HashMap::new(), &fault, false).await
+                self.unsent(work, &attempts, &fault, false).await
             }
         }
     }

@@ -13,6 +13,7 @@ use super::{Batch, Entry, NotTaken, SinkError};
 use crate::rules::reconcile::mark;
 use shared::{ContentHash, DocumentId};
 use std::fmt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tantivy::collector::TopDocs;
 use tantivy::directory::error::{LockError, OpenDirectoryError, OpenReadError, OpenWriteError};
@@ -44,6 +45,9 @@ const TOKENIZER: &str = "lazaret-1";
 /// The index, open for writing. Its methods block: call them from a thread that may.
 pub struct Embedded {
     folder: PathBuf,
+    /// Device and inode of the folder. Where its volume is taken away another folder may stand in its place, and would take
+    /// what is written without a word.
+    place: (u64, u64),
     index: Index,
     fields: Fields,
     /// `None` after an error that the writer did not survive; the next commit makes another.
@@ -86,7 +90,8 @@ impl Embedded {
             }
         };
         let fields = Fields::of(&index.schema());
-        let mut embedded = Embedded { folder, index, fields, writer: None, text_max: TEXT_MAX };
+        let place = place(&folder)?;
+        let mut embedded = Embedded { folder, place, index, fields, writer: None, text_max: TEXT_MAX };
         embedded.writer = Some(embedded.new_writer()?);
         Ok((embedded, new))
     }
@@ -104,6 +109,7 @@ impl Embedded {
     /// # Errors
     /// The disk is full, or the index cannot be written; the index is as it was before.
     pub fn commit(&mut self, batch: &Batch) -> Result<Vec<NotTaken>, SinkError> {
+        self.is_in_place()?;
         let (operations, not_taken) = self.operations(batch);
         let mut writer = match self.writer.take() {
             Some(writer) => writer,
@@ -113,6 +119,7 @@ impl Embedded {
         match outcome {
             Ok(_) => {
                 self.writer = Some(writer);
+                self.is_in_place()?;
                 Ok(not_taken)
             }
             Err(error) => {
@@ -121,6 +128,19 @@ impl Embedded {
                 Err(sink_error(&self.folder, &error))
             }
         }
+    }
+
+    /// Whether the folder is the one that was opened. Where it is not, the writer knows nothing of what is in it, or of what
+    /// will be when the right one is back: the next commit makes another.
+    fn is_in_place(&mut self) -> Result<(), SinkError> {
+        let now = place(&self.folder);
+        if now.as_ref().is_ok_and(|now| *now == self.place) {
+            return Ok(());
+        }
+        self.writer = None;
+        now?;
+        let other = std::io::Error::other("another folder is in its place than when it was opened");
+        Err(SinkError::io(&self.folder, other))
     }
 
     /// How many documents it holds.
@@ -160,6 +180,11 @@ impl Embedded {
         }
         (operations, not_taken)
     }
+}
+
+fn place(folder: &Path) -> Result<(u64, u64), SinkError> {
+    let found = folder.metadata().map_err(|error| SinkError::io(folder, error))?;
+    Ok((found.dev(), found.ino()))
 }
 
 impl Drop for Embedded {

@@ -22,14 +22,17 @@ struct Entry {
 }
 
 impl Entries {
-    /// Reads a directory, `.` and `..` left out.
-    pub(super) fn read(directory: OwnedFd) -> Self {
+    /// Reads a directory, `.` and `..` left out. `each` hears of each name as it comes: a large directory takes many answers.
+    pub(super) fn read(directory: OwnedFd, each: &dyn Fn()) -> Self {
         let mut entries = Entries::default();
         match Dir::from_fd(directory) {
             Ok(mut open) => {
-                entries.broken = open.iter().find_map(|entry| match entry {
-                    Ok(entry) => entries.add(entry.file_name().to_bytes(), entry.file_type()).err(),
-                    Err(errno) => Some(errno),
+                entries.broken = open.iter().find_map(|entry| {
+                    each();
+                    match entry {
+                        Ok(entry) => entries.add(entry.file_name().to_bytes(), entry.file_type()).err(),
+                        Err(errno) => Some(errno),
+                    }
                 });
             }
             Err(errno) => entries.broken = Some(errno),
@@ -76,4 +79,23 @@ impl Entries {
 fn slice(names: &[u8], entry: Entry) -> &[u8] {
     let start = entry.start as usize;
     names.get(start..start + usize::from(entry.length)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn each_name_is_heard_of_as_it_comes() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["b", "a", "c"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        let heard = Cell::new(0);
+        let open = std::fs::File::open(folder.path()).unwrap();
+        let entries = Entries::read(open.into(), &|| heard.set(heard.get() + 1));
+        assert_eq!(entries.iter().map(|(name, _)| name).collect::<Vec<_>>(), [b"a", b"b", b"c"]);
+        assert_eq!(heard.get(), 5, "the two that are left out as well");
+    }
 }

@@ -1,6 +1,7 @@
 //! Directories and entries as the kernel gives them.
 
 use super::entries::Entries;
+use super::pulse::Pulse;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
@@ -8,11 +9,11 @@ use std::ffi::OsStr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
-/// Reads the entries of a directory, whose descriptor stays open.
-pub(super) fn read(directory: &OwnedFd) -> nix::Result<Entries> {
+/// Reads the entries of a directory, whose descriptor stays open; each name moves the pulse.
+pub(super) fn read(directory: &OwnedFd, pulse: &Pulse) -> nix::Result<Entries> {
     let own =
         directory.try_clone().map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))?;
-    Ok(Entries::read(own))
+    Ok(Entries::read(own, &|| pulse.beat()))
 }
 
 /// Opens a directory in another, and says what it is.

@@ -120,7 +120,8 @@ impl<'a> Walker<'a> {
             return Err(self.root_error(std::io::Error::other("it is the state folder itself")));
         }
         self.visited.insert((stat.st_dev, stat.st_ino));
-        let entries = pulse.during(b"", || read(&root)).map_err(|errno| self.root_error(errno.into()))?;
+        let entries =
+            pulse.during(b"", || read(&root, pulse)).map_err(|errno| self.root_error(errno.into()))?;
         if let Some(errno) = entries.broken {
             return Err(self.root_error(errno.into()));
         }
@@ -210,7 +211,8 @@ impl<'a> Walker<'a> {
             self.rejected_directory(&path, known, rejection)?;
             return Ok(None);
         }
-        let entries = self.listing.pulse.during(&path, || read(&fd)).unwrap_or_else(Entries::unreadable);
+        let pulse = self.listing.pulse;
+        let entries = pulse.during(&path, || read(&fd, pulse)).unwrap_or_else(Entries::unreadable);
         match entries.broken {
             Some(errno) => {
                 self.unreadable(&path, known, fault(Stage::Discover, errno, "the directory"))?;
