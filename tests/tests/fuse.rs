@@ -516,3 +516,24 @@ fn a_file_system_that_dies_under_the_listing_deletes_nothing() {
     assert_eq!(outcomes(&scratch)["hangs"], "retrying source.unreachable");
     assert_eq!(outcomes(&scratch)["z"], "retrying source.unreachable");
 }
+
+#[test]
+fn a_comparison_passes_by_what_hangs_as_well() {
+    let scratch = new().with("limits.fetch='1s'");
+    let Some(fuse) = mounted(&scratch) else { return };
+    with_a_folder_that_hangs(&fuse);
+    fuse.heal();
+    scratch.run().ended(0);
+    fuse.put("a/new.txt", "The harbour, a new one before it.\n");
+    fuse.put("z/new.txt", "The harbour, a new one behind it.\n");
+    fuse.fault("hangs", Operation::List, 0, Act::Hang);
+    let said = scratch.call(&["reconcile", "--format", "json"]).ended(3);
+    let told: Value = serde_json::from_str(&said.stdout).unwrap();
+    let drifts = told["drifts"].as_array().unwrap().iter();
+    let drifts: Vec<_> = drifts.map(|drift| (drift["kind"].as_str(), drift["path"].as_str())).collect();
+    let expected = [("unrecorded", "a/new.txt"), ("unlistable", "hangs"), ("unrecorded", "z/new.txt")];
+    assert_eq!(drifts, expected.map(|(kind, path)| (Some(kind), Some(path))));
+    fuse.heal();
+    scratch.run().ended(0);
+    scratch.call(&["reconcile", "--format", "json"]).ended(0);
+}

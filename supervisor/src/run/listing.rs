@@ -8,25 +8,24 @@ use super::desk;
 use super::verify::Picked;
 use crate::fault_point::{self, Point};
 use crate::ledger::Durability;
-use crate::source::folder::{self, Batch, Hung, Listed, Listing, ListingError, Pulse, Verify};
+use crate::source::folder::{self, Batch, Eye, Hung, Listed, Listing, ListingError, Pulse, Verify};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinHandle};
 
 /// So many places of one source may hang; with one more its file system is taken as gone.
 pub(super) const HUNG_MAX: usize = 8;
 /// How often it is looked whether a walk still moves.
-const LOOK: Duration = Duration::from_millis(500);
+pub(super) const LOOK: Duration = Duration::from_millis(500);
 
 /// A walk under way.
 pub(super) struct Walk {
     task: JoinHandle<Result<Listed, ListingError>>,
     pulse: Arc<Pulse>,
-    /// The question that was open at the last look, and since when.
-    asked: Option<(u64, Instant)>,
+    eye: Eye,
     _given_up: GivenUp,
 }
 
@@ -112,13 +111,13 @@ impl Walk {
                 None => outcome,
             }
         });
-        Walk { task, pulse, asked: None, _given_up: given_up }
+        Walk { task, pulse, eye: Eye::default(), _given_up: given_up }
     }
 
     /// Waits until it ends, or until its file system has not answered it for so long. May be dropped and asked again.
     pub(super) async fn ends_or_hangs(&mut self, patience: Duration) -> Walked {
         loop {
-            if let Some(path) = self.hangs(patience) {
+            if let Some(path) = self.eye.hangs(&self.pulse, patience) {
                 return Walked::Hangs(path);
             }
             tokio::select! {
@@ -127,16 +126,5 @@ impl Walk {
                 () = tokio::time::sleep(LOOK) => {}
             }
         }
-    }
-
-    fn hangs(&mut self, patience: Duration) -> Option<Vec<u8>> {
-        let question = self.pulse.question();
-        let number = question.as_ref().map(|(number, _)| *number);
-        let since = match self.asked {
-            Some((asked, since)) if Some(asked) == number => since,
-            _ => Instant::now(),
-        };
-        self.asked = number.map(|number| (number, since));
-        question.filter(|_| since.elapsed() >= patience).map(|(_, path)| path)
     }
 }

@@ -13,6 +13,7 @@ pub mod desk;
 mod error;
 mod falling_due;
 mod listing;
+mod looking;
 mod machine;
 mod orders;
 mod readers;

@@ -1,11 +1,11 @@
 //! Compares source, ledger and sink, by name, and repairs what can be repaired without a run.
 //!
 //! It holds the ledger's lock as a run does, so that nothing moves while it looks. The source is listed as a run lists it, but
-//! the listing's events are read and not applied; ledger and sink are merged, both in order. Nothing is collected, so that a
-//! million documents cost no more memory than a thousand.
+//! the listing's events are read and not applied; ledger and sink are merged, both in order. Nothing but
+//! the ids of what differs is collected, so that a million documents cost no more memory than a thousand.
 
-use super::RunError;
 use super::desk::now;
+use super::{RunError, looking};
 use crate::ledger::{
     Change, Durability, Event, Ledger, LedgerError, LedgerHandle, Reader, Record, SourceId, SourceRow, Stat,
 };
@@ -16,7 +16,7 @@ use crate::settings::Settings;
 use crate::sink::Batch;
 use crate::sink::embedded::{Embedded, Search};
 use crate::sink::texts::Texts;
-use crate::source::folder::{self, Hung, Listing, ListingError, Pulse};
+use crate::source::folder::ListingError;
 use nix::sys::stat::lstat;
 use shared::{ContentHash, DocumentId};
 use std::collections::{BTreeMap, HashSet};
@@ -121,32 +121,10 @@ impl Comparison<'_> {
     fn listing(&mut self, source: &SourceRow) -> Result<(), RunError> {
         let mut unreadable = self.reader.unreadable(source.id)?;
         let plan = self.plan;
-        let listing = Listing {
-            source,
-            reader: self.reader,
-            policy: &plan.settings.policy,
-            input_limit: plan.settings.limits.input,
-            state: &plan.state,
-            now: now(),
-            // Nothing is deleted here: what is missing is told, however much it is.
-            accept_deletions: true,
-            deletion_guard: plan.settings.deletion_guard,
-            verify: None,
-            pulse: &Pulse::default(),
-            hung: &Hung::new(),
-        };
-        let mut failed = None;
-        let outcome = folder::list(&listing, &mut |folder::Batch { events, .. }| {
-            for event in events {
-                unreadable.remove(&event.doc);
-                if let Err(error) = self.listed(source, event) {
-                    failed = Some(error);
-                    return ControlFlow::Break(());
-                }
-            }
-            ControlFlow::Continue(())
-        });
-        failed.map_or(Ok(()), Err)?;
+        let outcome = looking::look(&plan.settings, &plan.state, source, &mut |event| {
+            unreadable.remove(&event.doc);
+            self.listed(source, event)
+        })?;
         self.repairs.flush()?;
         match outcome {
             Ok(listed) => {

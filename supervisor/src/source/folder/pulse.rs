@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Places that a walk passes by, since an earlier one hangs there: raw bytes, below the root.
 pub type Hung = BTreeSet<Vec<u8>>;
@@ -43,6 +44,27 @@ impl Pulse {
     pub fn question(&self) -> Option<(u64, Vec<u8>)> {
         let question = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         question.open.then(|| (question.number, question.path.clone()))
+    }
+}
+
+/// Looks at a pulse from time to time.
+#[derive(Debug, Default)]
+pub struct Eye {
+    /// The question that was open at the last look, and since when.
+    asked: Option<(u64, Instant)>,
+}
+
+impl Eye {
+    /// The place where the walk has had no answer for so long, or longer.
+    pub fn hangs(&mut self, pulse: &Pulse, patience: Duration) -> Option<Vec<u8>> {
+        let question = pulse.question();
+        let number = question.as_ref().map(|(number, _)| *number);
+        let since = match self.asked {
+            Some((asked, since)) if Some(asked) == number => since,
+            _ => Instant::now(),
+        };
+        self.asked = number.map(|number| (number, since));
+        question.filter(|_| since.elapsed() >= patience).map(|(_, path)| path)
     }
 }
 
