@@ -280,3 +280,16 @@ fn a_sink_that_comes_back_under_a_later_connector_gets_what_is_the_earlier_ones(
     assert_eq!((&total["indexed"], &total["deleted"], &total["pending"]), (&9.into(), &1.into(), &0.into()));
     assert_eq!((found(&scratch, "pilot"), found(&scratch, "letter")), (0, 9));
 }
+
+#[test]
+fn a_copy_of_what_waits_for_its_sink_takes_its_text() {
+    let scratch = slow(2, 1);
+    outlived(&scratch, || {
+        let bytes = std::fs::read(scratch.source().join("0.fault")).unwrap();
+        scratch.put("copy.fault", bytes);
+    });
+    let records = scratch.list();
+    assert_eq!(told(&records["copy.fault"]), "indexed - - 0");
+    assert_eq!(records["copy.fault"]["same_as"], records["0.fault"]["id"]);
+    assert_eq!(found(&scratch, "harbour"), 3);
+}

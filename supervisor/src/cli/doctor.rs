@@ -2,15 +2,14 @@
 
 use super::args::{DoctorArgs, Format};
 use super::settings::settings;
-use super::{Cause, CliError, Common, Exit, Outcome};
+use super::{Cause, CliError, Common, Exit, Outcome, threads};
 use crate::doctor::{CommandCage, LayerReport, LayerState, Report, Wanted, examine_all};
 use crate::report::style::safe;
 use crate::report::{Printer, json};
 
 pub(super) fn run(common: &Common, args: &DoctorArgs, printer: &mut Printer) -> Outcome {
     let settings = settings(common)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| CliError::of(Cause::Structural, &error))?;
+    let runtime = threads::runtime()?;
     let report = runtime.block_on(examine_all(&settings));
     match args.format {
         Format::Json => {

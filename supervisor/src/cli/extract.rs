@@ -2,7 +2,7 @@
 
 use super::args::{ExtractArgs, Format};
 use super::settings::settings;
-use super::{Cause, CliError, Common, Exit, Outcome};
+use super::{Cause, CliError, Common, Exit, Outcome, threads};
 use crate::ledger::{Change, Event, Facts, InSink, Record, Seen, SourceId};
 use crate::path::bytes::Outermost;
 use crate::path::{Came, Carried, Errand, Means, Place, Room, Trip, carry};
@@ -39,8 +39,7 @@ pub(super) fn run(common: &Common, args: &ExtractArgs, printer: &mut Printer) ->
             .hint(format!("`lazaret run {}` ingests all that is in it", quoted(&shown))));
     }
     let size = found.len();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| CliError::of(Cause::Structural, &error))?;
+    let runtime = threads::runtime()?;
     let (source, identity) = (folder.to_string_lossy().into_owned(), Identity::item(name.as_bytes()));
     let record = first(&source, identity);
     let (record, carried) = runtime.block_on(through(settings, folder.to_owned(), record, size))?;

@@ -20,6 +20,7 @@ mod settings;
 mod show;
 mod status;
 mod text;
+mod threads;
 mod validate;
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::args::{Format, RunArgs};
 use super::settings::settings;
-use super::{Cause, CliError, Common, Exit, Outcome, coverage};
+use super::{Cause, CliError, Common, Exit, Outcome, coverage, threads};
 use crate::ledger::{Books, Counts, Reader, RunEnd};
 use crate::report::progress::{Progress, Snapshot};
 use crate::report::style::safe;
@@ -34,8 +34,7 @@ pub(super) fn run(common: &Common, args: &RunArgs, printer: &mut Printer) -> Out
         accept_deletions: args.accept_deletions,
         until_settled: args.until_settled,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| CliError::of(Cause::Structural, &error))?;
+    let runtime = threads::runtime()?;
     let signalled = Arc::new(AtomicU8::new(0));
     let outcome = runtime.block_on(carry_out(plan, signalled.clone()));
     // Threads that hang in a read of a dead file system must not keep the program.

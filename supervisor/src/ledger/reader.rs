@@ -357,12 +357,12 @@ impl Reader {
         self.ask(|db| many(db, "parent = ?1 ORDER BY position", [container.0]))
     }
 
-    /// The records whose bytes have this hash and that have a result, had one until they were found gone just now, or are gone and had
+    /// The records whose bytes have this hash and that have a result (if only their sink has not), had one until they were found gone just now, or are gone and had
     /// failed for good: at most `limit` of them, tombstones last (they may be many, where a file is moved again and again), else the
     /// newest first.
     pub fn with_content(&self, sha256: ContentHash, limit: usize) -> Result<Vec<Record>, LedgerError> {
         let sql = "sha256 = ?1 AND (state IN ('indexed', 'suspect', 'quarantined')
-             OR state = 'pending' AND json_extract(rest, '$.task') = 'Delete'
+             OR state = 'pending' AND json_extract(rest, '$.task') = 'Delete' OR unsent IS NOT NULL
              OR state = 'deleted' AND class IN ('permanent', 'corrupt'))
              ORDER BY state = 'deleted', number DESC LIMIT ?2";
         self.ask(|db| many(db, sql, (sha256.0, at_most(limit))))

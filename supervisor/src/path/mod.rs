@@ -21,6 +21,7 @@ use crate::idle::Idle;
 use crate::ledger::{Facts, Pipeline, Record};
 use crate::pool::Pool;
 use crate::pool::command::Missing;
+use crate::rules::account;
 use crate::rules::budget::Budget;
 use crate::rules::due::{self, Present};
 use crate::rules::fault::Fault;
@@ -334,6 +335,8 @@ async fn earlier(means: &Means, record: &Record, had: &Had, format: Format) -> O
     let candidates =
         earlier.readers.with(move |reader| reader.with_content(sha256, LOOKED_AT)).await.unwrap_or_default();
     for of in candidates {
+        // A text that only its sink is without is a text.
+        let of = account::once_taken(&of).unwrap_or(of);
         let current = means.engines.pipeline(of.format.as_deref().and_then(Format::named).unwrap_or(format));
         match share(&of, record, format, &current, means.present()) {
             Some(Share::Fault) => {

@@ -369,6 +369,14 @@ fn written(
     Some(new)
 }
 
+/// The record as it will be once the sink has taken what waits for it; `None` where nothing does.
+pub fn once_taken(record: &Record) -> Option<Record> {
+    let unsent = record.unsent.as_deref()?;
+    let at = record.last_attempt.unwrap_or(record.first_seen);
+    let fault = unsent.fault.as_deref();
+    written(record, unsent.in_sink.state, &unsent.facts, &unsent.in_sink, fault, at)
+}
+
 /// The sink did not take its text. The attempt that made it was counted at its start; each further offer is one more.
 fn not_taken(
     old: &Record,
