@@ -474,7 +474,7 @@ fn a_listing_that_hangs_is_ended_by_the_watchdog() {
 
 #[test]
 fn what_lies_behind_a_folder_that_hangs_is_listed_and_carried() {
-    let scratch = new().with("limits.fetch='1s'");
+    let scratch = new().with("limits.fetch='3s'");
     let Some(fuse) = mounted(&scratch) else { return };
     with_a_folder_that_hangs(&fuse);
     fuse.heal();
@@ -519,7 +519,7 @@ fn a_file_system_that_dies_under_the_listing_deletes_nothing() {
 
 #[test]
 fn a_comparison_passes_by_what_hangs_as_well() {
-    let scratch = new().with("limits.fetch='1s'");
+    let scratch = new().with("limits.fetch='3s'");
     let Some(fuse) = mounted(&scratch) else { return };
     with_a_folder_that_hangs(&fuse);
     fuse.heal();

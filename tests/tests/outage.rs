@@ -11,15 +11,16 @@ const PROGRAMS: Programs = Programs {
     worker: env!("CARGO_BIN_EXE_worker-under-test"),
 };
 
-/// So many documents, each of which takes a child half a second.
+/// So many documents, each of which takes a child more than a second.
 fn slow(documents: usize, window: usize) -> Scratch {
     let scratch = Scratch::new(PROGRAMS)
         .with("cage.faults=true")
         .with("children=2")
         .with(&format!("breaker.sink.window={window}"));
     for number in 0..documents {
-        let act =
-            format!("#!lazaret-fault 1\n# {number}\nslow 5 100\ntext the harbour master's letter {number}\n");
+        let act = format!(
+            "#!lazaret-fault 1\n# {number}\nslow 12 100\ntext the harbour master's letter {number}\n"
+        );
         scratch.put(&format!("{number}.fault"), act);
     }
     scratch
@@ -147,7 +148,7 @@ fn what_is_to_leave_an_index_that_is_down_leaves_it_later() {
     scratch.run().ended(0);
     assert_eq!(found(&scratch, "pilot"), 1);
     std::fs::remove_file(gone).unwrap();
-    scratch.put("new.fault", "#!lazaret-fault 1\nslow 5 100\ntext a new letter to the harbour\n");
+    scratch.put("new.fault", "#!lazaret-fault 1\nslow 12 100\ntext a new letter to the harbour\n");
     let run = at_work(&scratch);
     let outage = Outage::of(&scratch);
     end(run).ended(1);
@@ -221,7 +222,7 @@ fn what_a_lost_index_held_of_older_bytes_is_not_kept() {
     scratch.put("other.txt", "the first word of the harbour\n");
     scratch.run().ended(0);
     scratch.put("other.txt", "the second and longer word of the harbour\n");
-    scratch.put("new.fault", "#!lazaret-fault 1\nslow 5 100\ntext a new letter to the harbour\n");
+    scratch.put("new.fault", "#!lazaret-fault 1\nslow 12 100\ntext a new letter to the harbour\n");
     let away = scratch.state().join("index-away");
     let run = at_work(&scratch);
     Outage::of(&scratch);
@@ -259,12 +260,12 @@ fn a_sink_that_comes_back_under_a_later_connector_gets_what_is_the_earlier_ones(
     let gone = scratch.put("gone.txt", "the pilot's farewell\n");
     scratch.run().ended(0);
     std::fs::remove_file(gone).unwrap();
-    scratch.put("new.fault", "#!lazaret-fault 1\nslow 5 100\ntext a new letter to the harbour\n");
+    scratch.put("new.fault", "#!lazaret-fault 1\nslow 12 100\ntext a new letter to the harbour\n");
     let scratch = scratch.with("retry.floor='100ms'").with("retry.cap='100ms'");
     let later = scratch.path.join("later");
     std::fs::create_dir(&later).unwrap();
     for number in 0..6 {
-        let act = format!("#!lazaret-fault 1\n# {number}\nslow 5 100\ntext a later letter {number}\n");
+        let act = format!("#!lazaret-fault 1\n# {number}\nslow 12 100\ntext a later letter {number}\n");
         std::fs::write(later.join(format!("later-{number}.fault")), act).unwrap();
     }
     let source = scratch.source();

@@ -425,8 +425,9 @@ impl<'a> Walker<'a> {
             // The next listing must see the change again, as long as nobody confirmed it.
             self.listed.root_device = self.listing.source.root_device.unwrap_or(device);
             let count = self.losses.count();
+            let documents = if count == 1 { "document is" } else { "documents are" };
             self.listed.alerts.push(format!(
-                "{reason}: {count} documents are missing and none is deleted; `run --accept-deletions` confirms it"
+                "{reason}: {count} {documents} missing and none is deleted; `run --accept-deletions` confirms it"
             ));
             return Ok(());
         }
