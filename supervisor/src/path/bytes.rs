@@ -122,7 +122,7 @@ pub(super) async fn have(
 
 /// A full disk of ours is no fault of the document.
 fn trouble(fault: Fault) -> Trouble {
-    let ours = fault.evidence.detail.as_deref() == Some(fetch::OUR_OWN);
+    let ours = fault.is_our_own();
     if ours && fault.evidence.errno.as_deref() == Some("ENOSPC") {
         return Trouble::Broken(io::Error::from_raw_os_error(libc::ENOSPC));
     }

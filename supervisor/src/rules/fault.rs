@@ -5,6 +5,9 @@ use super::kind::{Class, Kind, Stage};
 use serde::{Deserialize, Serialize};
 use shared::Metadata;
 
+/// `evidence.detail` of a fault that our own machine is to blame for: descriptors, memory, the spool's disk.
+pub const OUR_OWN: &str = "supervisor.resources";
+
 /// The longest message that is kept, in bytes of UTF-8.
 pub const MESSAGE_MAX: usize = 8 << 10;
 
@@ -23,6 +26,11 @@ pub struct Fault {
 }
 
 impl Fault {
+    /// Whether what was short is ours (descriptors, memory), whatever the document.
+    pub fn is_our_own(&self) -> bool {
+        self.evidence.detail.as_deref() == Some(OUR_OWN)
+    }
+
     /// A fault of this kind with the kind's own class and no evidence yet.
     pub fn new(stage: Stage, kind: Kind, message: impl Into<String>) -> Self {
         let mut message: String = message.into();

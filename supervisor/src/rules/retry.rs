@@ -129,7 +129,8 @@ pub fn decide(
 
 fn transient(fault: &Fault, attempts: u32, rules: Rules<'_>, random: f64, now: Millis) -> Settle {
     let (kind, policy) = (fault.kind, rules.policy(fault.kind));
-    if rules.ceiling(kind).is_some_and(|ceiling| attempts >= ceiling) {
+    // What we are short of ourselves is no document's fault: it is tried for as long as that lasts.
+    if !fault.is_our_own() && rules.ceiling(kind).is_some_and(|ceiling| attempts >= ceiling) {
         return Settle::Quarantine { why: Why::GaveUp };
     }
     let at_once = match kind {
@@ -230,6 +231,14 @@ mod tests {
         assert!(matches!(settle(Kind::TimeWall, 4), Settle::Retry { .. }));
         assert_eq!(settle(Kind::TimeWall, 5), Settle::Quarantine { why: Why::GaveUp });
         assert_eq!(settle(Kind::SourceDenied, 5_000), Settle::Retry { next_attempt: None });
+    }
+
+    #[test]
+    fn what_we_are_short_of_ourselves_is_never_given_up() {
+        let mut fault = Fault::new(Stage::Fetch, Kind::SourceIo, "open: Too many open files");
+        fault.evidence.detail = Some(crate::rules::fault::OUR_OWN.to_owned());
+        let rules = Rules { retry: &RETRY, kinds: &BTreeMap::new(), large: None };
+        assert!(matches!(decide(&fault, 500, Lane::Normal, rules, 0.0, 1_000), Settle::Retry { .. }));
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl Breakers {
 /// A fault that may concern all items of a source alike. That one vanished or changed is its own affair, and that we lack
 /// descriptors is ours.
 fn is_of_the_source(fault: &Fault) -> bool {
-    fault.evidence.detail.as_deref() != Some(fetch::OUR_OWN)
+    !fault.is_our_own()
         && matches!(
             fault.kind,
             Kind::SourceUnreachable
@@ -502,7 +502,7 @@ mod tests {
     fn only_what_may_concern_all_items_counts() {
         let breakers = Breakers::new(Policy { window: 4, share: 1.0 });
         let mut ours = Fault::new(Stage::Fetch, Kind::SourceIo, "EMFILE");
-        ours.evidence.detail = Some(fetch::OUR_OWN.to_owned());
+        ours.evidence.detail = Some(crate::rules::fault::OUR_OWN.to_owned());
         for _ in 0..10 {
             breakers.fetched(SOURCE, Some(&ours));
             breakers.fetched(SOURCE, Some(&Fault::new(Stage::Fetch, Kind::SourceVanished, "")));

@@ -29,7 +29,7 @@ pub(super) fn fault(stage: Stage, errno: Errno, act: &str) -> Fault {
     let ours = matches!(errno, Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM);
     let evidence = Evidence {
         errno: Some(format!("{errno:?}")),
-        detail: ours.then(|| super::fetch::OUR_OWN.to_owned()),
+        detail: ours.then(|| crate::rules::fault::OUR_OWN.to_owned()),
         ..Evidence::default()
     };
     Fault::new(stage, kind_of(errno), format!("{act}: {}", errno.desc())).with(evidence)

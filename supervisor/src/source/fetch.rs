@@ -11,7 +11,7 @@ use super::errno::{fault, stat_of};
 use super::open;
 use super::readers::{Heart, Readers};
 use crate::ledger::Stat;
-use crate::rules::fault::{Evidence, Fault};
+use crate::rules::fault::{self, Evidence, Fault};
 use crate::rules::kind::{Kind, Stage};
 use crate::rules::policy;
 use nix::errno::Errno;
@@ -24,9 +24,6 @@ use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-
-/// `evidence.detail` of a fault that our own machine is to blame for: descriptors, memory, the spool's disk.
-pub const OUR_OWN: &str = "supervisor.resources";
 
 /// How many bytes of the head are kept for `identify`.
 pub const HEAD: usize = 4096;
@@ -268,7 +265,7 @@ fn unread(error: &std::io::Error) -> Fault {
 /// What fails on our own side: the copy.
 fn ours(error: &std::io::Error) -> Fault {
     let errno = error.raw_os_error().map(|raw| format!("{:?}", Errno::from_raw(raw)));
-    let evidence = Evidence { errno, detail: Some(OUR_OWN.to_owned()), ..Evidence::default() };
+    let evidence = Evidence { errno, detail: Some(fault::OUR_OWN.to_owned()), ..Evidence::default() };
     Fault::new(Stage::Fetch, Kind::SourceIo, format!("the copy: {error}")).with(evidence)
 }
 

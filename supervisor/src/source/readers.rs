@@ -95,7 +95,7 @@ impl Readers {
         self.hand_over(Box::new(job)).map_err(|error| {
             let message = format!("no thread to read with: {error}");
             let mut fault = Fault::new(Stage::Fetch, Kind::SourceIo, message);
-            fault.evidence.detail = Some(super::fetch::OUR_OWN.to_owned());
+            fault.evidence.detail = Some(crate::rules::fault::OUR_OWN.to_owned());
             fault
         })?;
         let watch = Watch { heart, stuck: &self.stuck };
