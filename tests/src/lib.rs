@@ -18,11 +18,22 @@ pub mod scripts;
 pub mod sys;
 pub mod zip;
 
-/// The two programs under test: `env!("CARGO_BIN_EXE_lazaret-under-test")`, `env!("CARGO_BIN_EXE_worker-under-test")`.
+/// The two programs under test: see [`programs!`].
 #[derive(Debug, Clone, Copy)]
 pub struct Programs {
     pub lazaret: &'static str,
     pub worker: &'static str,
+}
+
+/// The two programs under test, as they are built for the process test that says this.
+#[macro_export]
+macro_rules! programs {
+    () => {
+        $crate::Programs {
+            lazaret: env!("CARGO_BIN_EXE_lazaret-under-test"),
+            worker: env!("CARGO_BIN_EXE_worker-under-test"),
+        }
+    };
 }
 
 /// A scratch folder with a state folder in it; removed when dropped.

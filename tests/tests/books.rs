@@ -12,10 +12,7 @@ use std::time::{Duration, Instant};
 use tests::nobody::skipped;
 use tests::{Programs, Said, Scratch};
 
-const PROGRAMS: Programs = Programs {
-    lazaret: env!("CARGO_BIN_EXE_lazaret-under-test"),
-    worker: env!("CARGO_BIN_EXE_worker-under-test"),
-};
+const PROGRAMS: Programs = tests::programs!();
 
 /// A scratch with some documents that were ingested.
 fn ingested() -> Scratch {

@@ -7,10 +7,7 @@ use tests::questions::{kind, state, told};
 use tests::scripts::{act, extractor};
 use tests::{Programs, Scratch};
 
-const PROGRAMS: Programs = Programs {
-    lazaret: env!("CARGO_BIN_EXE_lazaret-under-test"),
-    worker: env!("CARGO_BIN_EXE_worker-under-test"),
-};
+const PROGRAMS: Programs = tests::programs!();
 
 fn new() -> Scratch {
     Scratch::new(PROGRAMS)

@@ -5,10 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 use tests::{Programs, Said, Scratch, manifest};
 
-const PROGRAMS: Programs = Programs {
-    lazaret: env!("CARGO_BIN_EXE_lazaret-under-test"),
-    worker: env!("CARGO_BIN_EXE_worker-under-test"),
-};
+const PROGRAMS: Programs = tests::programs!();
 
 /// Rows of `show` that are another in each run.
 const CHANGING: [&str; 10] = [

@@ -14,10 +14,7 @@ use supervisor::sink::{Batch, Entry};
 use tests::nobody::nobody_can_start;
 use tests::{Programs, Said, Scratch};
 
-const PROGRAMS: Programs = Programs {
-    lazaret: env!("CARGO_BIN_EXE_lazaret-under-test"),
-    worker: env!("CARGO_BIN_EXE_worker-under-test"),
-};
+const PROGRAMS: Programs = tests::programs!();
 
 const LETTER: &str = "A letter about the harbour, the barges and the tide.\n";
 const SEGV: &str = "#!lazaret-fault 1\nsignal segv\n";

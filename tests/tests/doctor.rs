@@ -7,10 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tests::{Programs, Said, Scratch};
 
-const PROGRAMS: Programs = Programs {
-    lazaret: env!("CARGO_BIN_EXE_lazaret-under-test"),
-    worker: env!("CARGO_BIN_EXE_worker-under-test"),
-};
+const PROGRAMS: Programs = tests::programs!();
 
 const NOBODY: u32 = 65534;
 

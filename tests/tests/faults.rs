@@ -2,10 +2,7 @@
 
 use tests::{Programs, Scratch, faults};
 
-const PROGRAMS: Programs = Programs {
-    lazaret: env!("CARGO_BIN_EXE_lazaret-under-test"),
-    worker: env!("CARGO_BIN_EXE_worker-under-test"),
-};
+const PROGRAMS: Programs = tests::programs!();
 
 #[test]
 fn each_act_ends_as_its_page_says() {

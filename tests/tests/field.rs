@@ -6,10 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use tests::{Programs, Said, Scratch};
 
-const PROGRAMS: Programs = Programs {
-    lazaret: env!("CARGO_BIN_EXE_lazaret-under-test"),
-    worker: env!("CARGO_BIN_EXE_worker-under-test"),
-};
+const PROGRAMS: Programs = tests::programs!();
 
 fn new() -> Scratch {
     Scratch::new(PROGRAMS)
@@ -23,10 +20,6 @@ fn told(scratch: &Scratch, path: &str) -> String {
     let record = &scratch.list()[path];
     let word = |key: &str| record[key].as_str().unwrap_or("-").to_owned();
     format!("{} {} {}", word("state"), word("kind"), record["attempts"])
-}
-
-fn found(scratch: &Scratch, word: &str) -> usize {
-    scratch.call(&["search", word, "--format", "jsonl", "--limit", "1000"]).ended(0).stdout.lines().count()
 }
 
 fn count(scratch: &Scratch, state: &str) -> usize {
@@ -195,7 +188,7 @@ fn a_long_text_is_found_to_its_last_word() {
     scratch.put("long.txt", format!("{text}zyxwlast\n"));
     scratch.run().ended(0);
     assert_eq!(told(&scratch, "long.txt"), "indexed - 1");
-    assert_eq!(found(&scratch, "zyxwlast"), 1);
+    assert_eq!(scratch.found("zyxwlast").len(), 1);
     assert!(scratch.text("long.txt").trim_end().ends_with("zyxwlast"));
 }
 
@@ -233,7 +226,7 @@ fn a_mail_of_a_hundred_thousand_mails_does_not_use_up_the_stack() {
     );
     scratch.run().ended(0);
     assert_eq!(told(&scratch, "deep.eml"), "indexed - 1");
-    assert_eq!(found(&scratch, "outermost"), 1);
+    assert_eq!(scratch.found("outermost").len(), 1);
 }
 
 /// 38, 41: other times are not other bytes, and start nothing anew.
@@ -347,7 +340,7 @@ fn thirty_changed() -> Scratch {
     };
     texts("");
     scratch.run().ended(0);
-    assert_eq!(found(&scratch, "harbour"), 30);
+    assert_eq!(scratch.found("harbour").len(), 30);
     texts("and changed\n");
     scratch
 }
@@ -355,11 +348,11 @@ fn thirty_changed() -> Scratch {
 /// Nothing was taken for deleted, nothing has left the index, and once there are descriptors again all goes on.
 fn nothing_lost(scratch: &Scratch) {
     assert_eq!(scratch.status()["total"]["deleted"], 0);
-    assert_eq!(found(scratch, "harbour"), 30);
+    assert_eq!(scratch.found("harbour").len(), 30);
     scratch.call(&["retry", "--all"]).ended(0);
     scratch.run().ended(0);
     assert_eq!(count(scratch, "indexed"), 30);
-    assert_eq!(found(scratch, "changed"), 30);
+    assert_eq!(scratch.found("changed").len(), 30);
 }
 
 /// 43: where not enough files can be opened, no run begins.
@@ -374,7 +367,7 @@ fn a_machine_short_of_descriptors_deletes_nothing() {
         short.arg(wanted.get_program()).args(wanted.get_args()).stdin(Stdio::null());
         let said = Said::of(&short.output().unwrap());
         assert_eq!(said.status, 1, "{said:?}");
-        assert_eq!(found(&scratch, "harbour"), 30, "{descriptors}");
+        assert_eq!(scratch.found("harbour").len(), 30, "{descriptors}");
     }
     nothing_lost(&scratch);
 }

@@ -7,13 +7,11 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::process::{Child, Stdio};
 use tests::fuse::{Act, Mount, Operation, TIME, Version};
+use tests::questions::{kind, state};
 use tests::zip::zip;
 use tests::{Programs, Said, Scratch};
 
-const PROGRAMS: Programs = Programs {
-    lazaret: env!("CARGO_BIN_EXE_lazaret-under-test"),
-    worker: env!("CARGO_BIN_EXE_worker-under-test"),
-};
+const PROGRAMS: Programs = tests::programs!();
 
 /// What makes a PDF no document: it ends where it begins.
 const NO_PDF: &str = "%PDF-1.4\nnothing of a document\n";
@@ -30,24 +28,12 @@ fn mounted(scratch: &Scratch) -> Option<Mount> {
 
 /// State and kind, by path.
 fn outcomes(scratch: &Scratch) -> BTreeMap<String, String> {
-    let told = |record: &Value| {
-        format!("{} {}", record["state"].as_str().unwrap(), record["kind"].as_str().unwrap_or("-"))
-    };
+    let told = |record: &Value| format!("{} {}", state(record), kind(record));
     scratch.list().iter().map(|(path, record)| (path.clone(), told(record))).collect()
 }
 
 fn count(scratch: &Scratch, outcome: &str) -> usize {
     outcomes(scratch).values().filter(|found| *found == outcome).count()
-}
-
-fn history(scratch: &Scratch, path: &str) -> Vec<Value> {
-    let said = scratch.call(&["show", path, "--format", "json"]).ended(0);
-    let shown: Value = serde_json::from_str(&said.stdout).unwrap();
-    shown["history"].as_array().unwrap().clone()
-}
-
-fn found(scratch: &Scratch, word: &str) -> usize {
-    scratch.call(&["search", word, "--format", "jsonl"]).ended(0).stdout.lines().count()
 }
 
 fn start(scratch: &Scratch, more: &[&str]) -> Child {
@@ -80,7 +66,7 @@ fn bytes_damaged_on_the_way_are_fetched_again_at_once() {
     assert_eq!(outcomes(&scratch)["box.zip!/letter.txt"], "indexed -");
     assert_eq!(scratch.text("box.zip!/letter.txt").trim(), "A letter about the harbour.");
     assert_eq!(fuse.opens("box.zip"), 3, "a fetch, a second look, and a fetch of the fresh bytes");
-    let history = history(&scratch, "box.zip");
+    let history = scratch.history("box.zip");
     assert_eq!(history.len(), 2);
     assert_eq!(
         (&history[0]["kind"], &history[0]["class"], &history[0]["damage"]),
@@ -102,7 +88,7 @@ fn the_page_cache_does_not_speak_for_the_source() {
     assert_eq!(std::fs::read(&path).unwrap(), damaged);
     scratch.run().ended(0);
     assert_eq!(outcomes(&scratch)["box.zip!/letter.txt"], "indexed -");
-    assert_eq!(history(&scratch, "box.zip")[0]["kind"], "transfer.damaged");
+    assert_eq!(scratch.history("box.zip")[0]["kind"], "transfer.damaged");
     assert_eq!(std::fs::read(&path).unwrap(), sound, "nor is it left there");
 }
 
@@ -199,7 +185,7 @@ fn damage_on_the_way_shows_in_a_member_as_well() {
     scratch.run().ended(0);
     assert_eq!(outcomes(&scratch)["box.zip!/a.bin"], "indexed -");
     assert_eq!(scratch.text("box.zip!/a.bin").trim(), "The harbour");
-    assert_eq!(history(&scratch, "box.zip!/a.bin")[0]["kind"], "transfer.damaged");
+    assert_eq!(scratch.history("box.zip!/a.bin")[0]["kind"], "transfer.damaged");
     assert_eq!(scratch.status()["balanced"], true);
 }
 
@@ -231,11 +217,11 @@ fn errors_of_the_source_are_tried_again_until_they_heal() {
     }
     let records = scratch.list();
     for (name, _, _, errno, kind) in failing {
-        let attempts = history(&scratch, name);
+        let attempts = scratch.history(name);
         assert_eq!(attempts[0]["kind"], kind, "{name}");
         assert_eq!(attempts[0]["evidence"]["errno"], format!("{errno:?}"), "{name}");
         assert!(matches!(records[name]["state"].as_str(), Some("retrying" | "pending")), "{name}");
-        assert_eq!(found(&scratch, name), 0, "no part of it can be found");
+        assert_eq!(scratch.found(name).len(), 0, "no part of it can be found");
     }
     fuse.heal();
     ended(run, 0);
@@ -326,7 +312,7 @@ fn a_listing_that_breaks_off_deletes_nothing_below_it() {
         assert_eq!(lost.len(), 1, "{errno}: {lost:?} {}", said.stdout);
         assert_eq!(outcomes["e/gone.txt"], "deleted -");
         assert!(outcomes["d"].starts_with("retrying source."), "{errno}: {}", outcomes["d"]);
-        assert_eq!(found(&scratch, "lighthouse"), 10, "{errno}");
+        assert_eq!(scratch.found("lighthouse").len(), 10, "{errno}");
         let said = scratch.call(&["reconcile", "--format", "jsonl"]).ended(3);
         assert!(!said.stdout.contains("d/"), "{errno}: nothing below it is drift: {}", said.stdout);
     }
@@ -363,12 +349,12 @@ fn decay_behind_a_stat_that_stands_still_is_found_by_reading_again() {
     scratch.run().ended(0);
     fuse.rot("a.txt", "The orchard in winters\n");
     scratch.run().ended(0);
-    assert_eq!((fuse.opens("a.txt"), found(&scratch, "harbour")), (1, 1), "no listing sees it");
+    assert_eq!((fuse.opens("a.txt"), scratch.found("harbour").len()), (1, 1), "no listing sees it");
     scratch.settings = vec!["verify.share=1.0".to_owned()];
     scratch.run().ended(0);
     assert_eq!(scratch.text("a.txt").trim(), "The orchard in winters");
     assert_eq!(
-        (found(&scratch, "harbour"), found(&scratch, "orchard"), found(&scratch, "lighthouse")),
+        (scratch.found("harbour").len(), scratch.found("orchard").len(), scratch.found("lighthouse").len()),
         (0, 1, 1)
     );
     assert_eq!(fuse.opens("b.txt"), 2, "what is sound is read, and no more");
@@ -403,7 +389,7 @@ fn a_file_system_that_dies_in_the_middle_loses_nothing() {
     // Dead at the start of a run: it cannot be listed, and that says nothing about what was in it.
     let said = scratch.call(&["run", source.to_str().unwrap()]).ended(1);
     assert!(said.stderr.contains("cannot be listed"), "{}", said.stderr);
-    assert_eq!((count(&scratch, "indexed -"), found(&scratch, "harbour")), (10, 10));
+    assert_eq!((count(&scratch, "indexed -"), scratch.found("harbour").len()), (10, 10));
     drop(fuse);
     let Some(fuse) = mounted(&scratch) else { return };
     fill(&fuse);

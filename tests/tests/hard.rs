@@ -6,40 +6,19 @@ use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use tests::questions::told;
+use tests::scripts::act;
 use tests::{Programs, Said, Scratch};
 
-const PROGRAMS: Programs = Programs {
-    lazaret: env!("CARGO_BIN_EXE_lazaret-under-test"),
-    worker: env!("CARGO_BIN_EXE_worker-under-test"),
-};
+const PROGRAMS: Programs = tests::programs!();
 
 /// A run that goes round for ever ends with an error.
 fn new() -> Scratch {
     Scratch::new(PROGRAMS).with("cage.faults=true").with("run.deadline='100s'")
 }
 
-fn act(note: &str, line: &str) -> String {
-    format!("#!lazaret-fault 1\n# {note}\n{line}\n")
-}
-
-fn told(record: &Value) -> String {
-    let word = |key: &str| record[key].as_str().unwrap_or("-").to_owned();
-    format!("{} {} {} {}", word("state"), word("why"), word("kind"), record["attempts"])
-}
-
 fn count(scratch: &Scratch, wanted: &str) -> usize {
     scratch.list().values().filter(|record| told(record).starts_with(wanted)).count()
-}
-
-fn history(scratch: &Scratch, path: &str) -> Vec<Value> {
-    let said = scratch.call(&["show", path, "--format", "json"]).ended(0);
-    serde_json::from_str::<Value>(&said.stdout).unwrap()["history"].as_array().unwrap().clone()
-}
-
-fn starts(scratch: &Scratch) -> i64 {
-    let db = Connection::open(scratch.state().join("ledger.sqlite")).unwrap();
-    db.query_row("SELECT count(*) FROM events WHERE change LIKE '{\"Started\"%'", [], |row| row.get(0))
-        .unwrap()
 }
 
 fn settle(scratch: &Scratch) -> Said {
@@ -122,12 +101,12 @@ fn a_large_lane_that_appears_is_the_only_one_that_is_tried() {
     no_large_lane(&mut scratch);
     scratch.put("grows", act("one", "grow"));
     scratch.run().ended(0);
-    let first = history(&scratch, "grows");
+    let first = scratch.history("grows");
     scratch.settings.retain(|setting| !setting.starts_with("limits="));
     let scratch = large_lane(scratch);
     scratch.run().ended(0);
     let limits: Vec<_> =
-        history(&scratch, "grows").iter().map(|a| a["evidence"]["limit"]["value"].clone()).collect();
+        scratch.history("grows").iter().map(|a| a["evidence"]["limit"]["value"].clone()).collect();
     assert_eq!((first.len(), limits), (1, vec![Value::from(64 << 20), Value::from(512 << 20)]));
 }
 
@@ -145,7 +124,7 @@ fn a_last_try_that_is_put_back_is_made_in_the_next_run() {
     scratch.settings.push("limits.large.stalled='300ms'".to_owned());
     scratch.run().ended(0);
     assert_eq!(told(&scratch.list()["sleepy"]), "quarantined gave_up time.stalled 2");
-    assert_eq!(history(&scratch, "sleepy")[1]["evidence"]["limit"]["value"], 300);
+    assert_eq!(scratch.history("sleepy")[1]["evidence"]["limit"]["value"], 300);
 }
 
 #[test]
@@ -188,7 +167,7 @@ fn copies_share_the_tries_of_their_content() {
     }
     settle(&scratch).ended(0);
     for path in scratch.list().keys() {
-        let tries = history(&scratch, path).len();
+        let tries = scratch.history(path).len();
         assert!(tries <= 4, "{path}: {tries}");
     }
     assert_eq!(count(&scratch, "quarantined gave_up time.stalled"), 6);
@@ -253,11 +232,11 @@ with zipfile.ZipFile('box.zip', 'w', zipfile.ZIP_DEFLATED) as z: z.writestr('lon
     scratch.run().ended(0);
     assert_eq!(told(&scratch.list()["box.zip!/long.txt"]), "excluded - policy.too_large 0");
     scratch.settings.pop();
-    let started = starts(&scratch);
+    let started = scratch.starts();
     scratch.run().ended(0);
     assert_eq!(told(&scratch.list()["box.zip!/long.txt"]), "indexed - - 1");
     scratch.run().ended(0);
-    assert_eq!(starts(&scratch), started + 2, "the container once, and the member");
+    assert_eq!(scratch.starts(), started + 2, "the container once, and the member");
 }
 
 #[test]
@@ -332,7 +311,7 @@ fn a_locked_member_stays_locked_with_the_wrong_password() {
     scratch.settings.push(format!("passwords.file='{}'", passwords.display()));
     scratch.run().ended(0);
     let after = scratch.list();
-    let started = starts(&scratch);
+    let started = scratch.starts();
     let mut marked = 0;
     for (path, record) in &before {
         assert_eq!(
@@ -344,7 +323,7 @@ fn a_locked_member_stays_locked_with_the_wrong_password() {
     }
     assert!(marked > 0, "{after:?}");
     scratch.run().ended(0);
-    assert_eq!(starts(&scratch), started);
+    assert_eq!(scratch.starts(), started);
 }
 
 #[test]

@@ -8,10 +8,7 @@ use std::time::Duration;
 use supervisor::fault_point::Point;
 use tests::{Programs, Said, Scratch, manifest};
 
-const PROGRAMS: Programs = Programs {
-    lazaret: env!("CARGO_BIN_EXE_lazaret-under-test"),
-    worker: env!("CARGO_BIN_EXE_worker-under-test"),
-};
+const PROGRAMS: Programs = tests::programs!();
 
 /// What may differ: how often, when and at what price.
 const BESIDE: [&str; 8] = [

@@ -10,10 +10,7 @@ use std::path::Path;
 use tests::nobody::{nobody_can_start, skipped};
 use tests::{Programs, Scratch};
 
-const PROGRAMS: Programs = Programs {
-    lazaret: env!("CARGO_BIN_EXE_lazaret-under-test"),
-    worker: env!("CARGO_BIN_EXE_worker-under-test"),
-};
+const PROGRAMS: Programs = tests::programs!();
 
 const LETTER: &str = "A letter about the harbour.\n";
 

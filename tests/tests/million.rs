@@ -8,10 +8,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use tests::{Programs, Scratch, million};
 
-const PROGRAMS: Programs = Programs {
-    lazaret: env!("CARGO_BIN_EXE_lazaret-under-test"),
-    worker: env!("CARGO_BIN_EXE_worker-under-test"),
-};
+const PROGRAMS: Programs = tests::programs!();
 
 /// A document, as its events tell it.
 #[derive(Debug, Default)]

@@ -6,10 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use tests::{Programs, Said, Scratch};
 
-const PROGRAMS: Programs = Programs {
-    lazaret: env!("CARGO_BIN_EXE_lazaret-under-test"),
-    worker: env!("CARGO_BIN_EXE_worker-under-test"),
-};
+const PROGRAMS: Programs = tests::programs!();
 
 /// So many documents, each of which takes a child more than a second.
 fn slow(documents: usize, window: usize) -> Scratch {
@@ -80,16 +77,10 @@ fn all(scratch: &Scratch) -> Vec<String> {
     told
 }
 
-fn found(scratch: &Scratch, word: &str) -> usize {
-    scratch.call(&["search", word, "--format", "jsonl", "--limit", "100"]).ended(0).stdout.lines().count()
-}
-
 fn history(scratch: &Scratch, doc: &str) -> Vec<(String, String)> {
-    let said = scratch.call(&["show", doc, "--format", "json"]).ended(0);
-    let shown: Value = serde_json::from_str(&said.stdout).unwrap();
     let word = |attempt: &Value, key: &str| attempt[key].as_str().unwrap_or("-").to_owned();
-    let attempts = shown["history"].as_array().unwrap().iter();
-    attempts.map(|attempt| (word(attempt, "stage"), word(attempt, "kind"))).collect()
+    let attempts = scratch.history(doc);
+    attempts.iter().map(|attempt| (word(attempt, "stage"), word(attempt, "kind"))).collect()
 }
 
 fn breakers(scratch: &Scratch) -> Vec<Value> {
@@ -116,7 +107,7 @@ fn an_index_that_is_down_to_the_end_keeps_the_texts_for_the_next_run() {
     let scratch = scratch.with("cage.faults=false");
     scratch.run().ended(0);
     assert_eq!(all(&scratch), ["indexed - - 2"]);
-    assert_eq!(found(&scratch, "harbour"), 6);
+    assert_eq!(scratch.found("harbour").len(), 6);
     assert_eq!(breakers(&scratch), Vec::<Value>::new());
     let told = history(&scratch, "3.fault");
     assert_eq!(told, [("write".into(), "sink.unavailable".into()), ("write".into(), "-".into())]);
@@ -135,7 +126,7 @@ fn an_index_that_comes_back_in_time_gets_all_in_the_same_run() {
     outage.over();
     let said = end(run).ended(0);
     assert!(said.stdout.contains("its breaker is open: texts are kept"), "{said:?}");
-    assert_eq!(found(&scratch, "harbour"), 10);
+    assert_eq!(scratch.found("harbour").len(), 10);
     assert!(all(&scratch).iter().all(|told| told.starts_with("indexed")), "{:?}", all(&scratch));
     assert_eq!(breakers(&scratch), Vec::<Value>::new());
 }
@@ -146,7 +137,7 @@ fn what_is_to_leave_an_index_that_is_down_leaves_it_later() {
     let gone = scratch.put("gone.txt", "the pilot's farewell\n");
     scratch.put("stays.txt", "the harbour of the town\n");
     scratch.run().ended(0);
-    assert_eq!(found(&scratch, "pilot"), 1);
+    assert_eq!(scratch.found("pilot").len(), 1);
     std::fs::remove_file(gone).unwrap();
     scratch.put("new.fault", "#!lazaret-fault 1\nslow 12 100\ntext a new letter to the harbour\n");
     let run = at_work(&scratch);
@@ -158,7 +149,7 @@ fn what_is_to_leave_an_index_that_is_down_leaves_it_later() {
     scratch.run().ended(0);
     let total = scratch.status()["total"].clone();
     assert_eq!((&total["pending"], &total["deleted"], &total["indexed"]), (&0.into(), &1.into(), &2.into()));
-    assert_eq!((found(&scratch, "pilot"), found(&scratch, "harbour")), (0, 2));
+    assert_eq!((scratch.found("pilot").len(), scratch.found("harbour").len()), (0, 2));
     scratch.call(&["reconcile", "--format", "json"]).ended(0);
 }
 
@@ -179,7 +170,7 @@ fn without_a_breaker_each_text_waits_its_own_time() {
     assert_eq!(all(&scratch), ["retrying sink.unavailable write 1"]);
     scratch.call(&["retry", "--kind", "sink.unavailable"]).ended(0);
     scratch.run().ended(0);
-    assert_eq!(found(&scratch, "harbour"), 2);
+    assert_eq!(scratch.found("harbour").len(), 2);
 }
 
 /// One outage, to the end of its run; then `meanwhile` befalls the source, and the next run finds all as it should be.
@@ -211,7 +202,10 @@ fn what_waits_for_its_sink_may_go_change_and_be_touched_meanwhile() {
         (&total["indexed"], &total["deleted"], &total["discovered"]),
         (&5.into(), &1.into(), &5.into())
     );
-    assert_eq!((found(&scratch, "pilot"), found(&scratch, "first"), found(&scratch, "second")), (0, 0, 1));
+    assert_eq!(
+        (scratch.found("pilot").len(), scratch.found("first").len(), scratch.found("second").len()),
+        (0, 0, 1)
+    );
     let of_the_same = history(&scratch, "touched.txt");
     assert_eq!(of_the_same.len(), 2, "and nothing extracted it again: {of_the_same:?}");
 }
@@ -229,7 +223,7 @@ fn what_a_lost_index_held_of_older_bytes_is_not_kept() {
     end(run).ended(1);
     std::fs::remove_dir_all(away).unwrap();
     scratch.run().ended(0);
-    assert_eq!((found(&scratch, "first"), found(&scratch, "harbour")), (0, 2));
+    assert_eq!((scratch.found("first").len(), scratch.found("harbour").len()), (0, 2));
     scratch.call(&["reconcile", "--format", "json"]).ended(0);
 }
 
@@ -248,9 +242,9 @@ fn a_folder_that_stands_where_the_index_was_is_not_taken_for_it() {
     assert!(said.stderr.contains("another folder is in its place"), "{said:?}");
     outage.over();
     let indexed = scratch.status()["total"]["indexed"].as_u64().unwrap();
-    assert!(found(&scratch, "harbour") as u64 >= indexed, "what is called indexed can be found");
+    assert!(scratch.found("harbour").len() as u64 >= indexed, "what is called indexed can be found");
     scratch.run().ended(0);
-    assert_eq!(found(&scratch, "harbour"), 7);
+    assert_eq!(scratch.found("harbour").len(), 7);
     scratch.call(&["reconcile", "--format", "json"]).ended(0);
 }
 
@@ -280,7 +274,7 @@ fn a_sink_that_comes_back_under_a_later_connector_gets_what_is_the_earlier_ones(
     end(run).ended(0);
     let total = scratch.status()["total"].clone();
     assert_eq!((&total["indexed"], &total["deleted"], &total["pending"]), (&9.into(), &1.into(), &0.into()));
-    assert_eq!((found(&scratch, "pilot"), found(&scratch, "letter")), (0, 9));
+    assert_eq!((scratch.found("pilot").len(), scratch.found("letter").len()), (0, 9));
 }
 
 #[test]
@@ -293,5 +287,5 @@ fn a_copy_of_what_waits_for_its_sink_takes_its_text() {
     let records = scratch.list();
     assert_eq!(told(&records["copy.fault"]), "indexed - - 0");
     assert_eq!(records["copy.fault"]["same_as"], records["0.fault"]["id"]);
-    assert_eq!(found(&scratch, "harbour"), 3);
+    assert_eq!(scratch.found("harbour").len(), 3);
 }

@@ -2,10 +2,7 @@
 
 use tests::{Programs, Scratch, folded, manifest};
 
-const PROGRAMS: Programs = Programs {
-    lazaret: env!("CARGO_BIN_EXE_lazaret-under-test"),
-    worker: env!("CARGO_BIN_EXE_worker-under-test"),
-};
+const PROGRAMS: Programs = tests::programs!();
 
 fn over_the_fixtures(scratch: &Scratch) {
     let files = manifest::files();

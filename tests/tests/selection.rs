@@ -9,10 +9,7 @@ use tests::scripts::act;
 use tests::zip::zip;
 use tests::{Programs, Scratch};
 
-const PROGRAMS: Programs = Programs {
-    lazaret: env!("CARGO_BIN_EXE_lazaret-under-test"),
-    worker: env!("CARGO_BIN_EXE_worker-under-test"),
-};
+const PROGRAMS: Programs = tests::programs!();
 
 const LETTER: &str = "A letter about the harbour.\n";
 

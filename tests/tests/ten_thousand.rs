@@ -14,10 +14,7 @@ use std::process::Child;
 use std::time::Duration;
 use tests::{Programs, Scratch, faults};
 
-const PROGRAMS: Programs = Programs {
-    lazaret: env!("CARGO_BIN_EXE_lazaret-under-test"),
-    worker: env!("CARGO_BIN_EXE_worker-under-test"),
-};
+const PROGRAMS: Programs = tests::programs!();
 
 /// What a run of two children has in flight.
 const IN_FLIGHT: usize = 8;
