@@ -11,7 +11,7 @@
 use super::breakers::{self, Watch};
 use super::desk::{self, Desk};
 use super::falling_due::fall_due;
-use super::listing::{HUNG_MAX, Walk, Walked};
+use super::listing::{Walk, Walked};
 use super::verify::{Picked, verify};
 use super::work::{LOOK, TAKEN, Work};
 use super::{Orders, RunError};
@@ -22,9 +22,8 @@ use crate::rules::fault::Fault;
 use crate::rules::kind::{Kind, Stage};
 use crate::rules::retry::{self, Lane};
 use crate::sink::texts::Texts;
-use crate::source::folder::{Hung, Listed, ListingError};
+use crate::source::folder::{Hung, Listed, ListingError, pass_by};
 use shared::{ContentHash, DocumentId};
-use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -102,7 +101,8 @@ impl Connector<'_> {
                     work.stale = true;
                     match walked {
                         Walked::Hangs(path) => {
-                            self.walk_on(&mut hung, path)?;
+                            self.walked.fetch_add(1, Ordering::Relaxed);
+                            pass_by(&mut hung, path, &self.source.root)?;
                             work.picked = Picked::default();
                             listing = Some(Walk::begin(&self, recorded.clone(), work.picked.clone(), &hung));
                             continue;
@@ -129,18 +129,6 @@ impl Connector<'_> {
     /// The source's breaker, if it is open.
     fn open(&self) -> Option<crate::rules::breaker::Breaker> {
         self.desk.breakers.open(self.source.id)
-    }
-
-    /// A walk hangs there: another one passes it by.
-    fn walk_on(&self, hung: &mut Hung, path: Vec<u8>) -> Result<(), RunError> {
-        tracing::warn!(path = %String::from_utf8_lossy(&path), "the file system does not answer; the listing passes it by");
-        self.walked.fetch_add(1, Ordering::Relaxed);
-        let is_gone = path.is_empty() || hung.len() >= HUNG_MAX || !hung.insert(path);
-        if is_gone {
-            let source = io::Error::from(io::ErrorKind::TimedOut);
-            return Err(ListingError::Root { path: self.source.root.clone(), source }.into());
-        }
-        Ok(())
     }
 
     /// What was in hand when the supervisor died is tried first, one tree at a time and nothing beside it.

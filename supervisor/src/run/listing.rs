@@ -16,8 +16,6 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinHandle};
 
-/// So many places of one source may hang; with one more its file system is taken as gone.
-pub(super) const HUNG_MAX: usize = 8;
 /// How often it is looked whether a walk still moves.
 pub(super) const LOOK: Duration = Duration::from_millis(500);
 

@@ -5,13 +5,12 @@
 
 use super::RunError;
 use super::desk::now;
-use super::listing::{HUNG_MAX, LOOK};
+use super::listing::LOOK;
 use crate::ledger::{Event, Reader, SourceRow};
 use crate::settings::Settings;
 use crate::source::folder::{self, Eye, Hung, Listed, Listing, ListingError, Pulse};
 use shared::DocumentId;
 use std::collections::HashSet;
-use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -66,10 +65,8 @@ pub(super) fn look(
         match follow(&told, &pulse, patience, &mut seen, each)? {
             Followed::Ended(outcome) => return Ok(outcome),
             Followed::Hangs(path) => {
-                tracing::warn!(path = %String::from_utf8_lossy(&path), "the file system does not answer; the listing passes it by");
-                if path.is_empty() || hung.len() >= HUNG_MAX || !hung.insert(path) {
-                    let source_error = io::Error::from(io::ErrorKind::TimedOut);
-                    return Ok(Err(ListingError::Root { path: source.root.clone(), source: source_error }));
+                if let Err(error) = folder::pass_by(&mut hung, path, &source.root) {
+                    return Ok(Err(error));
                 }
             }
         }

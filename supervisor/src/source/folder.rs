@@ -15,7 +15,7 @@ mod tests;
 mod verify;
 mod walk;
 
-pub use pulse::{Eye, Hung, Pulse};
+pub use pulse::{Eye, Hung, Pulse, pass_by};
 pub use verify::Verify;
 
 use crate::ledger::{Event, LedgerError, Millis, Reader, SourceRow, Stat};

@@ -1,12 +1,31 @@
 //! Where a walk is, for whoever watches it. A file system that hangs holds the walk's thread for ever, and no signal frees
 //! it: then another walk begins, which passes by the place where this one hangs.
 
+use super::ListingError;
 use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Places that a walk passes by, since an earlier one hangs there: raw bytes, below the root.
 pub type Hung = BTreeSet<Vec<u8>>;
+
+/// So many places of one source may hang; with one more its file system is taken as gone.
+const HUNG_MAX: usize = 8;
+
+/// From now on this place is passed by.
+///
+/// # Errors
+/// It is the root, or too much hangs: the source cannot be listed.
+pub fn pass_by(hung: &mut Hung, path: Vec<u8>, root: &Path) -> Result<(), ListingError> {
+    tracing::warn!(path = %String::from_utf8_lossy(&path), "the file system does not answer; the listing passes it by");
+    if path.is_empty() || hung.len() >= HUNG_MAX || !hung.insert(path) {
+        let source = io::Error::from(io::ErrorKind::TimedOut);
+        return Err(ListingError::Root { path: root.to_owned(), source });
+    }
+    Ok(())
+}
 
 /// What a walk asks of the file system at the moment.
 #[derive(Debug, Default)]
@@ -71,6 +90,17 @@ impl Eye {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn so_much_may_hang_and_never_the_root() {
+        let mut hung = Hung::new();
+        let root = Path::new("/share");
+        assert!(pass_by(&mut hung, Vec::new(), root).is_err());
+        for place in 0..HUNG_MAX {
+            pass_by(&mut hung, vec![b'a', u8::try_from(place).unwrap()], root).unwrap();
+        }
+        assert!(pass_by(&mut hung, b"b".to_vec(), root).is_err());
+    }
 
     #[test]
     fn what_is_asked_is_told_until_it_is_answered() {
