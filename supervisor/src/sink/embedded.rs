@@ -7,6 +7,7 @@
 pub use super::query::has_words;
 pub use super::snippet::snippet;
 
+use super::opening::{NEW, Unusable, discard, make, manual_reader, open_index, open_sound, sink_error};
 use super::query::{Part, parts};
 use super::words::Words;
 use super::{Batch, Entry, NotTaken, SinkError};
@@ -16,14 +17,13 @@ use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tantivy::collector::TopDocs;
-use tantivy::directory::error::{LockError, OpenDirectoryError, OpenReadError, OpenWriteError};
 use tantivy::indexer::{LogMergePolicy, UserOperation};
 use tantivy::query::{BooleanQuery, BoostQuery, Occur, PhraseQuery, Query, RegexQuery, TermQuery};
 use tantivy::schema::{
     FAST, Field, IndexRecordOption, STORED, STRING, Schema, TextFieldIndexing, TextOptions, Value,
 };
 use tantivy::tokenizer::{TextAnalyzer, Token, TokenStream, Tokenizer};
-use tantivy::{Index, IndexReader, IndexWriter, ReloadPolicy, TantivyDocument, TantivyError, Term};
+use tantivy::{Index, IndexReader, IndexWriter, TantivyDocument, TantivyError, Term};
 
 /// The name in records.
 pub const NAME: &str = "embedded";
@@ -33,11 +33,6 @@ pub const TEXT_MAX: usize = 1 << 30;
 
 /// What the indexing thread gathers before it writes a segment, in bytes.
 const HEAP: usize = 64 << 20;
-/// An index up to this size, in bytes, is read whole and its sums compared when it is opened; of a larger one the frame
-/// of each file is.
-const CHECKED_WHOLE: u64 = 1 << 30;
-/// Stands in the folder of an index of which the ledger does not know yet that it is empty.
-const NEW: &str = "lazaret-new";
 /// Under which name the index knows our way of cutting words. Another way needs another name, so that an index made by
 /// the old one is made anew.
 const TOKENIZER: &str = "lazaret-1";
@@ -266,7 +261,7 @@ pub(super) struct Fields {
     body: Field,
 }
 
-fn schema() -> Schema {
+pub(super) fn schema() -> Schema {
     let words = TextFieldIndexing::default()
         .set_tokenizer(TOKENIZER)
         .set_index_option(IndexRecordOption::WithFreqsAndPositions);
@@ -359,145 +354,8 @@ fn phrase(field: Field, words: &[(usize, String)]) -> Box<dyn Query> {
     }
 }
 
-/// Why there is no index to write to.
-enum Unusable {
-    Missing,
-    Damaged(String),
-    /// Nothing is wrong with it, and it cannot be had.
-    Held(SinkError),
-}
-
-fn open_sound(folder: &Path) -> Result<Index, Unusable> {
-    match folder.join("meta.json").try_exists() {
-        Ok(true) => {}
-        Ok(false) => return Err(Unusable::Missing),
-        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
-            return Err(Unusable::Damaged("it is no folder".to_owned()));
-        }
-        Err(error) => return Err(Unusable::Held(SinkError::io(folder, error))),
-    }
-    let index = open_index(folder).map_err(|error| unusable(folder, &error))?;
-    if index.schema() != schema() {
-        return Err(Unusable::Damaged("it has another shape".to_owned()));
-    }
-    manual_reader(&index).map_err(|error| unusable(folder, &error))?;
-    if size_of(folder) <= CHECKED_WHOLE {
-        let damaged = index.validate_checksum().map_err(|error| unusable(folder, &error))?;
-        if let Some(file) = damaged.iter().min() {
-            return Err(Unusable::Damaged(format!("{} has another checksum", file.display())));
-        }
-    }
-    Ok(index)
-}
-
-/// Damage is what a new index heals: files that are not there, or that do not say what they should. Whatever else keeps us
-/// from reading an index (a lock, a full disk, a missing right, no more descriptors or memory, a dying device) says
-/// nothing about what is in it.
-fn unusable(folder: &Path, error: &TantivyError) -> Unusable {
-    let damaged = match (error, io_behind(error)) {
-        (_, Some(io)) => io.raw_os_error().is_none_or(is_shape),
-        (TantivyError::OpenDirectoryError(error), None) => {
-            matches!(error, OpenDirectoryError::DoesNotExist(_) | OpenDirectoryError::NotADirectory(_))
-        }
-        (
-            TantivyError::OpenReadError(_)
-            | TantivyError::DataCorruption(_)
-            | TantivyError::IncompatibleIndex(_)
-            | TantivyError::SchemaError(_)
-            | TantivyError::FieldNotFound(_)
-            | TantivyError::DeserializeError(_)
-            | TantivyError::InvalidArgument(_)
-            | TantivyError::InternalError(_)
-            | TantivyError::MissingPlugin(_)
-            | TantivyError::UnexpectedPlugin(_),
-            None,
-        ) => true,
-        _ => false,
-    };
-    let why = sink_error(folder, error);
-    if damaged { Unusable::Damaged(why.to_string()) } else { Unusable::Held(why) }
-}
-
-/// Errors that say that something else stands where a file of the index should.
-fn is_shape(errno: i32) -> bool {
-    use nix::libc::{EISDIR, ELOOP, ENOENT, ENOTDIR};
-    [EISDIR, ELOOP, ENOENT, ENOTDIR].contains(&errno)
-}
-
-fn size_of(folder: &Path) -> u64 {
-    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
-    entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|data| data.len()).sum()
-}
-
-/// An empty index in place of whatever is there. It is made beside it and moved into place, so that neither a death nor an
-/// error in between leaves half of one, and what was there stays until there is another.
-fn make(folder: &Path) -> Result<Index, SinkError> {
-    let io = |error| SinkError::io(folder, error);
-    let (fresh, aside) = (folder.with_extension("new"), folder.with_extension("damaged"));
-    discard(&fresh).map_err(io)?;
-    std::fs::create_dir(&fresh).map_err(io)?;
-    Index::create_in_dir(&fresh, schema()).map_err(|error| sink_error(folder, &error))?;
-    std::fs::write(fresh.join(NEW), "").map_err(io)?;
-    discard(&aside).map_err(io)?;
-    match std::fs::rename(folder, &aside) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(error)),
-        _ => {}
-    }
-    std::fs::rename(&fresh, folder).map_err(io)?;
-    discard(&aside).map_err(io)?;
-    open_index(folder).map_err(|error| sink_error(folder, &error))
-}
-
-/// Removes what is there, be it a folder or not.
-fn discard(path: &Path) -> std::io::Result<()> {
-    let removed = match std::fs::symlink_metadata(path) {
-        Ok(found) if found.is_dir() => std::fs::remove_dir_all(path),
-        Ok(_) => std::fs::remove_file(path),
-        Err(error) => Err(error),
-    };
-    match removed {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-fn open_index(folder: &Path) -> tantivy::Result<Index> {
-    let mut index = Index::open_in_dir(folder)?;
-    register(&mut index);
-    Ok(index)
-}
-
-fn register(index: &mut Index) {
+pub(super) fn register(index: &mut Index) {
     index.tokenizers().register(TOKENIZER, TextAnalyzer::from(Cutter));
-}
-
-/// A reader that looks at the index as it is now; no thread watches it.
-fn manual_reader(index: &Index) -> tantivy::Result<IndexReader> {
-    index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()
-}
-
-pub(super) fn sink_error(folder: &Path, error: &TantivyError) -> SinkError {
-    match io_behind(error) {
-        Some(io) => {
-            let copy = io.raw_os_error().map_or_else(
-                || std::io::Error::new(io.kind(), io.to_string()),
-                std::io::Error::from_raw_os_error,
-            );
-            SinkError::io(folder, copy)
-        }
-        None => SinkError::Index { path: folder.to_owned(), message: error.to_string() },
-    }
-}
-
-fn io_behind(error: &TantivyError) -> Option<&std::io::Error> {
-    match error {
-        TantivyError::IoError(io)
-        | TantivyError::OpenDirectoryError(OpenDirectoryError::IoError { io_error: io, .. })
-        | TantivyError::OpenReadError(OpenReadError::IoError { io_error: io, .. })
-        | TantivyError::OpenWriteError(OpenWriteError::IoError { io_error: io, .. })
-        | TantivyError::LockFailure(LockError::IoError(io), _) => Some(io),
-        _ => None,
-    }
 }
 
 /// Our way of cutting words, for the index.
@@ -675,42 +533,6 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_of_its_content_damages_no_index() {
-        let folder = Path::new("/s/index");
-        let io = |errno| std::io::Error::from_raw_os_error(errno);
-        let read =
-            |errno| TantivyError::OpenReadError(OpenReadError::wrap_io_error(io(errno), "meta.json".into()));
-        let directory = |errno| {
-            TantivyError::OpenDirectoryError(OpenDirectoryError::wrap_io_error(io(errno), folder.to_owned()))
-        };
-        use nix::libc::{EACCES, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC, EROFS, ESTALE};
-        for errno in [EACCES, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC, EROFS, ESTALE] {
-            for error in [read(errno), directory(errno), TantivyError::from(io(errno))] {
-                assert!(matches!(unusable(folder, &error), Unusable::Held(_)), "{error:?}");
-            }
-        }
-        let held = [
-            TantivyError::LockFailure(LockError::LockBusy, None),
-            TantivyError::SystemError("no thread".to_owned()),
-            TantivyError::ErrorInThread("no memory".to_owned()),
-            TantivyError::Poisoned,
-        ];
-        for error in held {
-            assert!(matches!(unusable(folder, &error), Unusable::Held(_)), "{error:?}");
-        }
-        let damaged = [
-            read(nix::libc::EISDIR),
-            directory(nix::libc::ENOTDIR),
-            TantivyError::OpenReadError(OpenReadError::FileDoesNotExist("meta.json".into())),
-            TantivyError::from(std::io::Error::from(std::io::ErrorKind::UnexpectedEof)),
-            TantivyError::SchemaError("another".to_owned()),
-        ];
-        for error in damaged {
-            assert!(matches!(unusable(folder, &error), Unusable::Damaged(_)), "{error:?}");
-        }
-    }
-
-    #[test]
     fn a_lock_file_without_a_holder_does_not_hinder_and_a_live_writer_does() {
         let state = tempfile::tempdir().unwrap();
         let (index, _) = Embedded::open(state.path()).unwrap();
@@ -735,20 +557,6 @@ mod tests {
         index.commit(&batch(vec![entry(3, "three")])).unwrap();
         assert_eq!(found(state.path(), "two"), []);
         assert_eq!(found(state.path(), "three"), [id(3)]);
-    }
-
-    #[test]
-    fn a_full_disk_is_found_behind_every_error_of_the_index() {
-        let full = || std::io::Error::from_raw_os_error(nix::libc::ENOSPC);
-        let errors = [
-            TantivyError::from(full()),
-            TantivyError::from(OpenWriteError::wrap_io_error(full(), "x".into())),
-            TantivyError::LockFailure(LockError::wrap_io_error(full()), None),
-        ];
-        for error in errors {
-            let got = sink_error(Path::new("/s/index"), &error);
-            assert!(matches!(&got, SinkError::Full { path } if path == Path::new("/s/index")), "{got:?}");
-        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ impl Search {
     pub fn held<E: From<SinkError>>(&self, each: &mut dyn FnMut(Held) -> Result<(), E>) -> Result<(), E> {
         let searcher = self.reader.searcher();
         let io = |error| SinkError::io(&self.folder, error);
-        let failed = |error| super::embedded::sink_error(&self.folder, &error);
+        let failed = |error| super::opening::sink_error(&self.folder, &error);
         let mut segments = Vec::new();
         for segment in searcher.segment_readers() {
             segments.push(Segment::open(segment, self.fields.id).map_err(failed)?);

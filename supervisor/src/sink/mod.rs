@@ -4,6 +4,7 @@
 
 pub mod embedded;
 mod held;
+mod opening;
 mod query;
 mod snippet;
 pub mod texts;
