@@ -179,8 +179,8 @@ fn stood(old: &Record) -> Option<Record> {
         State::Indexed | State::Suspect | State::Quarantined => Some(stood),
         // What keeps it from being read, or from being carried, says nothing of these bytes: how it stood before still counts.
         State::Retrying => {
-            let of_bytes = old.stage.is_some_and(|stage| stage > Stage::Fetch);
-            (old.large.is_some() || of_bytes && old.kind != Some(Kind::ExtractorBroken)).then_some(stood)
+            let of_bytes = old.fetched && old.kind.is_some_and(Kind::is_of_the_bytes);
+            (old.large.is_some() || of_bytes).then_some(stood)
         }
         State::Deleted => {
             failed_for_good(old).map(|why| Record { state: State::Quarantined, why: Some(why), ..stood })

@@ -361,6 +361,22 @@ fn other_bytes_start_anew_but_the_last_verdict_stays_readable() {
 }
 
 #[test]
+fn a_touch_takes_nobody_out_of_the_lane_of_those_who_are_alone() {
+    let fetched = Change::Fetched { sha256: ContentHash::of(b"v1"), size: 1, format: None, media_type: None };
+    let lost = after(&[seen(1), started(), fetched, lost(true)]);
+    assert_eq!((lost.stage, lost.alone, lost.crashes), (Some(Stage::Extract), true, 1));
+    for stage in [Stage::Fetch, Stage::Extract] {
+        let lost = Record { stage: Some(stage), ..lost.clone() };
+        let mut record = lost.clone();
+        for change in [seen(2), started(), Change::Same { stat: None }] {
+            record = step(Some(&record), change).expect("it applies");
+        }
+        let told = |record: &Record| (record.state, record.kind, record.alone, record.crashes);
+        assert_eq!(told(&record), told(&lost), "{stage}");
+    }
+}
+
+#[test]
 fn the_same_bytes_under_other_times_go_on_as_they_were() {
     let same = Change::Same { stat: None };
     let crashed = || {

@@ -94,24 +94,9 @@ pub fn stands(rested: &Record, sha256: ContentHash, current: &Pipeline, present:
     settled && rested.sha256 == Some(sha256) && as_it_is
 }
 
-/// Whether a fault speaks of the bytes whose hash the record has. One of the source says that they could not be had, and the hash is
-/// that of the bytes before.
+/// Whether how it stands speaks of the bytes whose hash the record has.
 fn is_of_these_bytes(rested: &Record) -> bool {
-    rested.fetched
-        && !matches!(
-            rested.kind,
-            Some(
-                Kind::SourceUnreachable
-                    | Kind::SourceIo
-                    | Kind::SourceTimeout
-                    | Kind::SourceThrottled
-                    | Kind::SourceChanged
-                    | Kind::SourceVanished
-                    | Kind::SourceDenied
-                    | Kind::TransferDamaged
-                    | Kind::ExtractorBroken
-            )
-        )
+    rested.fetched && rested.kind.is_none_or(Kind::is_of_the_bytes)
 }
 
 /// Whether the large lane has more of what sent a document there than it met; always where nothing is known of that.

@@ -179,6 +179,23 @@ words! {
 }
 
 impl Kind {
+    /// Whether it says something of the bytes. What the source could not give, and what a broken extractor holds up, says nothing
+    /// of them: they may be those of an earlier attempt.
+    pub fn is_of_the_bytes(self) -> bool {
+        !matches!(
+            self,
+            Kind::SourceUnreachable
+                | Kind::SourceIo
+                | Kind::SourceTimeout
+                | Kind::SourceThrottled
+                | Kind::SourceChanged
+                | Kind::SourceVanished
+                | Kind::SourceDenied
+                | Kind::TransferDamaged
+                | Kind::ExtractorBroken
+        )
+    }
+
     /// The class that the kind has where the settings name no other; `None` for what the content check finds and no
     /// fault stands behind.
     pub fn default_class(self) -> Option<Class> {
