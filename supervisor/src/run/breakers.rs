@@ -399,7 +399,7 @@ impl Watch<'_> {
     async fn release_extractor(&self, name: &str) -> Result<(), RunError> {
         let mut waiting = Vec::new();
         self.each_waiting(name, &mut |record| waiting.push((record.id, record.revision))).await?;
-        self.all_due(&waiting).await
+        self.desk.due(&waiting).await
     }
 
     /// What waits for an extractor whose breaker is not open is due: a document is told to wait before the breaker is noted, and
@@ -417,15 +417,7 @@ impl Watch<'_> {
             }
         })
         .await?;
-        self.all_due(&waiting).await
-    }
-
-    async fn all_due(&self, waiting: &[(DocumentId, u64)]) -> Result<(), RunError> {
-        for batch in waiting.chunks(BATCH) {
-            let due = |(id, revision): &(_, _)| self.desk.event(*id, Some(*revision), Change::Due);
-            self.desk.record(batch.iter().map(due).collect()).await?;
-        }
-        Ok(())
+        self.desk.due(&waiting).await
     }
 
     async fn each_waiting(&self, name: &str, each: &mut (dyn FnMut(&Record) + Send)) -> Result<(), RunError> {

@@ -380,18 +380,9 @@ impl Connector<'_> {
         let source = self.source.id;
         let unsent = self.desk.readers.with(move |reader| reader.unsent(Some(source), usize::MAX)).await?;
         work.closings = closings;
-        self.due(work, &unsent).await?;
-        Ok(!unsent.is_empty())
-    }
-
-    /// Texts that their sink has not taken yet are to be offered again.
-    async fn due(&self, work: &mut Work, unsent: &[(DocumentId, u64)]) -> Result<(), RunError> {
-        for batch in unsent.chunks(TAKEN) {
-            let due = |(doc, revision): &(_, _)| self.desk.event(*doc, Some(*revision), Change::Due);
-            self.desk.record(batch.iter().map(due).collect()).await?;
-        }
+        self.desk.due(&unsent).await?;
         work.stale = true;
-        Ok(())
+        Ok(!unsent.is_empty())
     }
 
     /// What is not new, kind by kind; gives whether there was some. `large`: what is pending and needs the large lane.
@@ -404,7 +395,8 @@ impl Connector<'_> {
             self.retries(work).await?.into_iter().partition(|record| record.unsent.is_some());
         if !unsent.is_empty() {
             let unsent: Vec<_> = unsent.iter().map(|record| (record.id, record.revision)).collect();
-            self.due(work, &unsent).await?;
+            self.desk.due(&unsent).await?;
+            work.stale = true;
             return Ok(true);
         }
         for record in retries {

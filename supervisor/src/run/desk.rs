@@ -149,6 +149,16 @@ impl Desk {
             .collect())
     }
 
+    /// What these documents, at these revisions, were waiting for is there again.
+    pub async fn due(&self, waiting: &[(DocumentId, u64)]) -> Result<(), RunError> {
+        const BATCH: usize = 512;
+        for batch in waiting.chunks(BATCH) {
+            let due = |(doc, revision): &(_, _)| self.event(*doc, Some(*revision), Change::Due);
+            self.record(batch.iter().map(due).collect()).await?;
+        }
+        Ok(())
+    }
+
     /// Journals that a stage takes the document in hand. `None` where it has moved on.
     pub async fn begin(&self, record: &Record, stage: Stage, lane: Lane) -> Result<Option<Record>, RunError> {
         // Nothing is beside it in the large lane either: a death there is its own.
