@@ -8,17 +8,19 @@ use super::schema;
 use super::writer::{self, LedgerHandle};
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The database, in the state folder.
 pub(super) const FILE: &str = "ledger.sqlite";
 const LOCK: &str = "lock";
 /// How long a transaction waits for another process's.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a lock is waited for whose holder is gone.
+const AFTERLIFE: Duration = Duration::from_secs(2);
 
 /// The ledger, opened for writing by the one supervisor of this state folder.
 #[derive(Debug)]
@@ -129,7 +131,8 @@ fn make_folder(state: &Path) -> Result<(), LedgerError> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(|error| io(state, error))
 }
 
-/// Takes the folder's lock without waiting.
+/// Takes the folder's lock. A holder that lives is not waited for; one that is gone is, for a moment: what it was starting when
+/// it died shares its lock until it has become another program.
 fn lock(state: &Path) -> Result<File, LedgerError> {
     let path = state.join(LOCK);
     let mut file = File::options()
@@ -140,18 +143,39 @@ fn lock(state: &Path) -> Result<File, LedgerError> {
         .mode(0o600)
         .open(&path)
         .map_err(|error| io(&path, error))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(std::fs::TryLockError::WouldBlock) => {
-            let mut text = String::new();
-            let pid = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
-            return Err(LedgerError::Locked { state: state.to_owned(), pid });
+    let since = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => break,
+            Err(std::fs::TryLockError::WouldBlock) => {
+                let pid = holder(&mut file);
+                if pid.is_none_or(is_another) || since.elapsed() >= AFTERLIFE {
+                    return Err(LedgerError::Locked { state: state.to_owned(), pid });
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(std::fs::TryLockError::Error(error)) => return Err(io(&path, error)),
         }
-        Err(std::fs::TryLockError::Error(error)) => return Err(io(&path, error)),
     }
-    let noted = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+    let noted =
+        file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
     noted.map_err(|error| io(&path, error))?;
     Ok(file)
+}
+
+/// Who last took the lock, as the file says.
+fn holder(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.rewind().and_then(|()| file.read_to_string(&mut text)).ok()?;
+    text.trim().parse().ok()
+}
+
+/// Whether this is a process that lives, and not we ourselves.
+fn is_another(pid: u32) -> bool {
+    let lives = i32::try_from(pid).is_ok_and(|pid| {
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None) != Err(nix::errno::Errno::ESRCH)
+    });
+    lives && pid != std::process::id()
 }
 
 fn refuse_network(state: &Path) -> Result<(), LedgerError> {

@@ -80,6 +80,28 @@ fn handles_cannot_append_after_the_close() {
     assert!(matches!(late, Err(LedgerError::Ended)));
 }
 
+#[test]
+fn the_lock_of_one_that_is_gone_is_waited_for_and_not_for_ever() {
+    let folder = Folder::new();
+    Ledger::open(&folder.state()).unwrap().close().unwrap();
+    let mut gone = Command::new("true").spawn().unwrap();
+    gone.wait().unwrap();
+    let path = folder.state().join("lock");
+    std::fs::write(&path, format!("{}\n", gone.id())).unwrap();
+    let held = std::fs::File::open(&path).unwrap();
+    held.lock().unwrap();
+    let locked = Ledger::open(&folder.state()).unwrap_err();
+    assert!(matches!(locked, LedgerError::Locked { pid, .. } if pid == Some(gone.id())), "{locked:?}");
+    let letting_go = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        drop(held);
+    });
+    let ledger = Ledger::open(&folder.state()).unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{}\n", std::process::id()));
+    ledger.close().unwrap();
+    letting_go.join().unwrap();
+}
+
 /// The first schema as it was released. It never changes: a ledger on some disk has it.
 const RELEASED_V1: &str = include_str!("v1.sql");
 
